@@ -12,17 +12,17 @@ def find_subscriber(address: str, *, ipv6_bits: int = _IPV6_SUBSCRIBER_BITS) -> 
 
     It is an IPv4 address, or the first `ipv6_bits` bits of an IPv6 address.
     """
-    found = parse_address(address)
-    if isinstance(found, IPv6Address):
-        return str(ip_network((found, ipv6_bits), strict=False))
+    parsed = parse_address(address)
+    if isinstance(parsed, IPv6Address):
+        return str(ip_network((parsed, ipv6_bits), strict=False))
     return address
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """Parse an address, or return None. An IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
     # A server that listens on both families reports IPv4 peers in this form.
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -35,16 +35,16 @@ def change_cutoffs(
     cutoffs: Cutoffs, *, additions: Iterable[str], removals: Iterable[str] = ()
 ) -> Cutoffs:
     """Return the cutoffs after `removals` and then `additions`. `cutoffs` does not change."""
-    gone = [(subject, each) for each in removals if (subject := subject_of(each))]
-    new = [(subject, each) for each in additions if (subject := subject_of(each))]
-    if not gone and not new:
+    removed = [(subject, each) for each in removals if (subject := subject_of(each))]
+    added = [(subject, each) for each in additions if (subject := subject_of(each))]
+    if not removed and not added:
         return cutoffs
     changed = dict(cutoffs)
-    for subject, each in gone:
-        left = [time for time in changed.pop(subject, ()) if time != each[_SUBJECT_END:]]
-        if left:
-            changed[subject] = left
-    for subject, each in new:
+    for subject, each in removed:
+        times = [time for time in changed.pop(subject, ()) if time != each[_SUBJECT_END:]]
+        if times:
+            changed[subject] = times
+    for subject, each in added:
         changed[subject] = sorted({*changed.get(subject, ()), each[_SUBJECT_END:]})
     return changed
 

@@ -83,12 +83,12 @@ class SignedDocument:
 
     def is_signed_by(self, roots: RootSet) -> bool:
         """Return whether enough of these roots signed the document."""
-        signed, left = signed_part(self.payload), roots.threshold
+        signed_bytes, signatures_left = signed_part(self.payload), roots.threshold
         for key in roots.keys:
             signature = self.signatures.get(key)
-            if signature is not None and ed25519.is_signed(signed, signature, public_key=key):
-                left -= 1
-                if not left:
+            if signature is not None and ed25519.is_signed(signed_bytes, signature, public_key=key):
+                signatures_left -= 1
+                if not signatures_left:
                     return True
         return False
 
@@ -117,12 +117,14 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
         forms = parse_json(body)["documents"]
         if type(forms) is not list:
             raise TypeError("documents must be a list")
-        given = [(from_base64(each["Payload"]), _signatures(each["Signatures"])) for each in forms]
+        signed_payloads = [
+            (from_base64(each["Payload"]), _signatures(each["Signatures"])) for each in forms
+        ]
     except (ValueError, KeyError, TypeError):
         raise NotTrusted(RootReason.MALFORMED) from None
-    if len(given) > DOCUMENTS_MAX:
+    if len(signed_payloads) > DOCUMENTS_MAX:
         raise NotTrusted(RootReason.TOO_LARGE)
-    return tuple(SignedDocument.decode(*each) for each in given)
+    return tuple(SignedDocument.decode(*each) for each in signed_payloads)
 
 
 def answer(documents: Iterable[SignedDocument]) -> bytes:
@@ -141,16 +143,16 @@ def documents_after(
     roots = [None, *(each.document.roots for each in documents)]
     return tuple(
         each
-        for before, each in zip(roots, documents, strict=False)
+        for previous_roots, each in zip(roots, documents, strict=False)
         if each.document.version > after
-        and (each.document.roots != before or each is documents[-1])
+        and (each.document.roots != previous_roots or each is documents[-1])
     )
 
 
 def _signatures(forms: object) -> dict[bytes, bytes]:
     if type(forms) is not list:
         raise TypeError("Signatures must be a list")
-    found = {from_base64(each["Key"]): from_base64(each["Signature"]) for each in forms}
-    if len(found) != len(forms):
+    signatures = {from_base64(each["Key"]): from_base64(each["Signature"]) for each in forms}
+    if len(signatures) != len(forms):
         raise ValueError("a key signed twice")
-    return found
+    return signatures

@@ -47,7 +47,7 @@ class TrustState:
 
     def __post_init__(self) -> None:
         if not _PIN.fullmatch(self.pin):
-            raise ValueError("a pin must be 64 hexadecimal digits: `rescind trust show` prints it")
+            raise ValueError("a pin must be 64 hexadecimal digits: see `rescind trust show`")
 
     @property
     def version(self) -> int:
@@ -79,9 +79,9 @@ class TrustState:
         try:
             (held,) = formats.documents(bytes(kept["documents"], "ascii"))
         except NotTrusted as error:
-            raise ValueError(f"its trust document is {error}") from None
+            raise ValueError(f"its trust document was rejected: {error}") from None
         if held.document.tenant_id != tenant_id:
-            raise ValueError("its trust document is of another tenant")
+            raise ValueError("its trust document belongs to another tenant")
         return cls(tenant_id, kept["pin"], held)
 
     def with_pin(self, pin: str) -> Self:
@@ -117,7 +117,10 @@ class TrustState:
         After a reason of `OF_DOCUMENTS`, read `GET /v1/trust` and check the head again. Raises
         `NotTrusted`.
         """
-        key = _signer(wire.signed_part(payload), signature, self, likely)
+        data = wire.signed_part(payload)
+        keys = sorted(self.keys_for_use(KeyUse.LISTS), key=lambda each: each != likely)
+        signers = (each for each in keys if ed25519.is_signed(data, signature, public_key=each))
+        key = next(signers, None)
         if self.held is None or key is None:
             raise NotTrusted(RootReason.SIGNATURE)
         head = decode_payload(SignedHead.decode, payload)
@@ -178,10 +181,3 @@ def _require_signed(document: SignedDocument, roots: RootSet) -> SignedDocument:
     if not document.is_signed_by(roots):
         raise NotTrusted(RootReason.ROOT)
     return document
-
-
-def _signer(data: bytes, signature: bytes, state: TrustState, likely: bytes | None) -> bytes | None:
-    for key in sorted(state.keys_for_use(KeyUse.LISTS), key=lambda each: each != likely):
-        if ed25519.is_signed(data, signature, public_key=key):
-            return key
-    return None

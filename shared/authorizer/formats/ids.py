@@ -78,15 +78,15 @@ class CompactIds:
         size = 1 << (_ROOM * count).bit_length()
         tags = (-1 << len(data).bit_length()) & _MARKS
         self._table = array("I", [0]) * size, data, size - 1, tags, ~tags & 0xFFFF_FFFF
-        self.end, last, found = begin, list[str](), list[str]()
+        self.end, previous, cutoff_ids = begin, list[str](), list[str]()
         for part in _parts(data, begin, count):
             if sorted_once:
-                rising([*last, *part.texts], "RevokedIDs")
-                last = part.texts[-1:]
-                found += select_cutoffs(part.texts)
+                rising([*previous, *part.texts], "RevokedIDs")
+                previous = part.texts[-1:]
+                cutoff_ids += select_cutoffs(part.texts)
             self._append_part(part)
             self.end = part.end
-        self.cutoffs = change_cutoffs({}, additions=found)
+        self.cutoffs = change_cutoffs({}, additions=cutoff_ids)
 
     @classmethod
     def of(cls, parts: Iterable[Iterable[str]]) -> Self:
@@ -229,20 +229,20 @@ def _in_place(data: bytes, base: wire.Base) -> CompactIds:
     Raises `_NonCanonicalText` if all texts must be decoded at once, or `BaseVersionMismatch`.
     """
     head = _list_head(base.count)
-    at = data.find(_MEMBER) + len(_MEMBER)
+    offset = data.find(_MEMBER) + len(_MEMBER)
     # Each text has at least one byte, regardless of the count in the feed head.
-    if not data.startswith(head, at) or base.count > len(data):
+    if not data.startswith(head, offset) or base.count > len(data):
         raise _NonCanonicalText
     try:
-        found = CompactIds(data, at + len(head), base.count, sorted_once=True)
+        ids = CompactIds(data, offset + len(head), base.count, sorted_once=True)
         # The other members are decoded as usual, with an empty list in place of the long one.
-        rest = decode(data[:at] + _list_head(0) + data[found.end :])
+        members = decode(data[:offset] + _list_head(0) + data[ids.end :])
     except MalformedBytes:
         raise _NonCanonicalText from None
-    if rest.get("RevokedIDs") != [] or data.find(_MEMBER, found.end) >= 0:
+    if members.get("RevokedIDs") != [] or data.find(_MEMBER, ids.end) >= 0:
         raise _NonCanonicalText
-    wire.check_version(rest, base)
-    return found
+    wire.check_version(members, base)
+    return ids
 
 
 def _parts(data: bytes, begin: int, count: int) -> Iterator[_TextRun]:
@@ -258,10 +258,10 @@ def _parts(data: bytes, begin: int, count: int) -> Iterator[_TextRun]:
 
 
 def _next_part(data: bytes, begin: int, count: int) -> _TextRun | None:
-    found = data.find(b"svc_wrt_", begin + _PART)
-    if found < 0:
+    next_text = data.find(b"svc_wrt_", begin + _PART)
+    if next_text < 0:
         return None
-    end = found - (1 if data[found - 1] >= _TEXTS else 2)
+    end = next_text - (1 if data[next_text - 1] >= _TEXTS else 2)
     try:
         texts = cbor2.loads(b"\x9f" + data[begin:end] + b"\xff")
         part = _TextRun(begin, end, texts, {*map(str.__len__, texts)})
@@ -286,9 +286,9 @@ def _offsets(part: _TextRun) -> Iterable[int]:
     Raises `_NonCanonicalText`.
     """
     size = part.end - part.begin
-    alike, left = divmod(size, len(part.texts))
-    if not left and _SHORT + 2 <= alike <= _SIZE_MAX + 2 and part.sizes == {alike - 2}:
-        return range(part.begin + 2, part.end + 2, alike)
+    text_size, remainder = divmod(size, len(part.texts))
+    if not remainder and _SHORT + 2 <= text_size <= _SIZE_MAX + 2 and part.sizes == {text_size - 2}:
+        return range(part.begin + 2, part.end + 2, text_size)
     sizes = [len(each) for each in part.texts]
     if sum(_steps(sizes)) != size:
         # Some texts have more bytes than characters.

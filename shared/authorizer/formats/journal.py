@@ -107,10 +107,10 @@ class JournalRecord:
         """Return the record, which this SRL signer must have signed. Raises `NotTrusted`."""
         if not ed25519.is_signed(cls.signed_part(payload), signature, public_key=public_key):
             raise NotTrusted(RootReason.SIGNATURE)
-        found = decode_payload(cls.decode, payload)
-        if found.tenant_id != tenant_id:
+        record = decode_payload(cls.decode, payload)
+        if record.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
-        return found
+        return record
 
     def follows(self, payload: bytes, number: int) -> bool:
         """Return whether this record directly follows the record with this payload and number."""

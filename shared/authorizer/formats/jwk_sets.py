@@ -28,23 +28,23 @@ def usable_keys(document: object) -> KeySet:
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
         raise ValueError("must be a JSON Web Key Set")  # noqa: TRY004 (input, not an argument)
-    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    keys_by_id: dict[str, tuple[Mapping[str, Any], ...]] = {}
     for each in keys:
         if isinstance(each, dict) and _is_usable(each):
-            known = found.get(each["kid"], ())
-            found[each["kid"]] = known if each in known else (*known, each)
-    return found
+            same_id = keys_by_id.get(each["kid"], ())
+            keys_by_id[each["kid"]] = same_id if each in same_id else (*same_id, each)
+    return keys_by_id
 
 
 def select_key(keys: tuple[Mapping[str, Any], ...], algorithm: str) -> Mapping[str, Any] | None:
     """Return the key for an algorithm, or None unless exactly one key fits."""
-    found = [
+    candidates = [
         key
         for key in keys
         if (key["kty"], key.get("crv") if key["kty"] != "RSA" else None) == ALGORITHMS[algorithm]
         and (key.get("alg") is None or _canonical(key["alg"]) == _canonical(algorithm))
     ]
-    return found[0] if len(found) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _canonical(algorithm: object) -> object:

@@ -129,9 +129,9 @@ def check_claims(
 
 def is_email_verified(claims: Mapping[str, Any], *, default: bool = True) -> bool:
     """Return whether the issuer verified the e-mail, or `default` without `email_verified`."""
-    found = claims.get("email_verified")
+    is_verified = claims.get("email_verified")
     # Some providers send a string.
-    return default if found is None else found is True or found == "true"
+    return default if is_verified is None else is_verified is True or is_verified == "true"
 
 
 def check_signature(token: ParsedToken, keys: KeySet) -> None:
@@ -162,22 +162,22 @@ def _malformed_error() -> TokenRefused:
 def _decode(part: str) -> bytes:
     """Decode base64url, and reject other encodings of the same bytes."""
     try:
-        found = urlsafe_b64decode(f"{part}{'=' * (-len(part) % 4)}")
+        data = urlsafe_b64decode(f"{part}{'=' * (-len(part) % 4)}")
     except ValueError:
         raise _malformed_error() from None
-    if not found or urlsafe_b64encode(found).rstrip(b"=").decode() != part:
+    if not data or urlsafe_b64encode(data).rstrip(b"=").decode() != part:
         raise _malformed_error()
-    return found
+    return data
 
 
 def _parse_object(data: bytes) -> dict[str, Any]:
     try:
-        found = strict_json.parse(data)
+        members = strict_json.parse(data)
     except ValueError:
         raise _malformed_error() from None
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise _malformed_error()
-    return found
+    return members
 
 
 def _media_type(value: object) -> str:
@@ -217,14 +217,14 @@ def _check_purpose(claims: Mapping[str, Any], rules: KindRules) -> None:
 
 
 def _check_audience(claims: Mapping[str, Any], rules: KindRules, audience: str) -> None:
-    found = claims.get("aud")
-    listed = found if isinstance(found, list) else [found]
-    if audience not in listed or not all(isinstance(each, str) for each in listed):
+    audiences = claims.get("aud")
+    audience_list = audiences if isinstance(audiences, list) else [audiences]
+    if audience not in audience_list or not all(isinstance(each, str) for each in audience_list):
         raise TokenRefused(TokenFault.AUDIENCE, "The token has another audience.")
     if not rules.is_sole_audience:
         return
-    party = claims.get("azp")
-    if party != audience and (party is not None or len(listed) > 1):
+    authorized_party = claims.get("azp")
+    if authorized_party != audience and (authorized_party is not None or len(audience_list) > 1):
         message = "The token was issued to another client; compare azp."
         raise TokenRefused(TokenFault.AUTHORIZED_PARTY, message)
 
@@ -235,11 +235,11 @@ def identifiers(claims: Mapping[str, Any]) -> dict[str, str]:
     A claim without a valid identifier, for example a number, is treated as absent, because it could
     not be revoked.
     """
-    found = dict[str, str]()
+    warrant_ids = dict[str, str]()
     for claim in NAMING:
         with suppress(TokenRefused):
-            found[claim] = identify(claims, claim)
-    return found
+            warrant_ids[claim] = identify(claims, claim)
+    return warrant_ids
 
 
 def identify(claims: Mapping[str, Any], claim: str) -> str:
@@ -255,9 +255,9 @@ def identify(claims: Mapping[str, Any], claim: str) -> str:
         raise TokenRefused(fault, f"sub must have at most {_SUBJECT_MAX} characters.")
     issued_at = _time_of(claims, "iat")
     # Every cutoff applies to a token without iat. Fractions of a second round up.
-    before = 0 if issued_at is None else ceil(issued_at)
+    issued_before = 0 if issued_at is None else ceil(issued_at)
     try:
-        return token_id(NAMING[claim], issuer, value, before if claim == "sub" else None)
+        return token_id(NAMING[claim], issuer, value, issued_before if claim == "sub" else None)
     except ValueError as error:
         raise TokenRefused(fault, f"{claim}: {error}.") from None
 

@@ -48,24 +48,24 @@ def decode(data: bytes) -> dict[str, Any]:
     members = decode_lenient(data)
     _check_values([members])
     try:
-        again = cbor2.dumps(members, canonical=True)
+        canonical = cbor2.dumps(members, canonical=True)
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):
         raise MalformedBytes("not deterministic CBOR") from None
-    if again != data:
+    if canonical != data:
         raise MalformedBytes("not deterministic CBOR")
     return members
 
 
 def _check_values(values: Collection[Any]) -> None:
     """Raise `MalformedBytes` for a value outside the formats, for example a tag or a float."""
-    kinds = {*map(type, values)}
-    if not kinds <= _KINDS:
+    types = {*map(type, values)}
+    if not types <= _KINDS:
         raise MalformedBytes("not a value of the format")
-    if int in kinds and any(
+    if int in types and any(
         type(each) is int and not -_INT_MAX <= each < _INT_MAX for each in values
     ):
         raise MalformedBytes("not a number of the format")
-    for each in values if kinds & {dict, list} else ():
+    for each in values if types & {dict, list} else ():
         if type(each) is dict:
             _check_values(with_texts(each, "a member").values())
         elif type(each) is list:
@@ -86,15 +86,15 @@ def decode_lenient(data: bytes) -> dict[str, Any]:
 
 def unambiguous(data: bytes) -> dict[str, Any]:
     """Return the map in `data`, without repeated members at any level. Raises `MalformedBytes`."""
-    file = BytesIO(data)
+    stream = BytesIO(data)
     decoder = cbor2.CBORDecoder(
-        file, max_depth=NESTING_MAX, allow_duplicate_keys=False, allow_indefinite=False
+        stream, max_depth=NESTING_MAX, allow_duplicate_keys=False, allow_indefinite=False
     )
     try:
         members = decoder.decode()
     except Exception:  # noqa: BLE001 - as above
         raise MalformedBytes("not CBOR in which each member comes once") from None
-    if not isinstance(members, dict) or file.tell() != len(data):
+    if not isinstance(members, dict) or stream.tell() != len(data):
         raise MalformedBytes("not a CBOR map alone")
     return with_texts(members, "the content")
 
@@ -158,10 +158,10 @@ def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:
     """Return the values, which must be sorted and unique. Raises `MalformedBytes`."""
-    found = tuple(values)
-    if not all(map(lt, found, found[1:])):
+    ordered = tuple(values)
+    if not all(map(lt, ordered, ordered[1:])):
         raise MalformedBytes(f"{name} is not sorted, or has a value twice")
-    return found
+    return ordered
 
 
 def moment(members: Mapping[str, Any], name: str) -> datetime:
@@ -183,8 +183,8 @@ def text(moment: datetime) -> str:
 def parse_json(data: bytes) -> Any:
     """Parse JSON in UTF-8. Raises `ValueError`, also for excessive nesting."""
     depth = 0
-    for found in _BRACKETS.finditer(data):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found[0], 0)
+    for match in _BRACKETS.finditer(data):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)
         if depth > JSON_NESTING_MAX:
             raise ValueError("the JSON is nested too deep")
     return json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_integer)

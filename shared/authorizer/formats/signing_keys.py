@@ -46,8 +46,8 @@ class Certificate(NamedTuple):
         """Return the certificate in the members of a key, or None. Raises `MalformedBytes`."""
         if "Certificate" not in members:
             return None
-        given = table(members, "Certificate")
-        certificate = cls(member(given, "By", str), member(given, "Signature", bytes))
+        fields = table(members, "Certificate")
+        certificate = cls(member(fields, "By", str), member(fields, "Signature", bytes))
         if len(certificate.signature) != ed25519.SIGNATURE_BYTES:
             raise MalformedBytes(f"Signature must have {ed25519.SIGNATURE_BYTES} bytes")
         return certificate
@@ -182,15 +182,15 @@ class PublishedKeys:
             raise NotTrusted(RootReason.TOO_LARGE)
         if hashlib.sha256(blob).digest() != reference.sha256:
             raise NotTrusted(RootReason.HASH)
-        found = decode_payload(cls.decode, blob)
-        if found.tenant_id != tenant_id:
+        keys = decode_payload(cls.decode, blob)
+        if keys.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
-        return found
+        return keys
 
     @property
     def proven(self) -> "frozenset[PublishedKey]":
         """The certified keys without their state, which `check` can skip next time."""
-        return frozenset(_lasting(each) for each in self.keys if each.certificate)
+        return frozenset(_without_state(each) for each in self.keys if each.certificate)
 
     def check(self, covered_hash: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
         """Check that the document covers or a certificate proves each key (TRUST-15).
@@ -201,12 +201,13 @@ class PublishedKeys:
         """
         if covered_hash is None:
             return
-        ready = [each for each in self.keys if each.certificate is None]
-        if covering(ready) != covered_hash:
+        covered_keys = [each for each in self.keys if each.certificate is None]
+        if covering(covered_keys) != covered_hash:
             raise NotTrusted(RootReason.CERTIFICATE)
-        known, led = frozenset(proven), list(vouching(ready, self.keys))
-        if len(ready) + len(led) != len(self.keys) or not all(
-            _lasting(key) in known or self._is_certified(key, signer) for signer, key in led
+        proven_before, certified_keys = frozenset(proven), list(vouching(covered_keys, self.keys))
+        if len(covered_keys) + len(certified_keys) != len(self.keys) or not all(
+            _without_state(key) in proven_before or self._is_certified(key, signer)
+            for signer, key in certified_keys
         ):
             raise NotTrusted(RootReason.CERTIFICATE)
 
@@ -225,14 +226,14 @@ def vouching(
 
     No signature is verified.
     """
-    waiting = defaultdict(list)
+    uncertified = defaultdict(list)
     for key in keys:
         if key.certificate is not None:
-            waiting[key.certificate.by].append(key)
+            uncertified[key.certificate.by].append(key)
     signers = [*ready]
     while signers:
         signer = signers.pop()
-        for key in waiting.pop(signer.name, ()):
+        for key in uncertified.pop(signer.name, ()):
             if key.may_be_certified_by(signer):
                 signers.append(key)
                 yield signer, key
@@ -240,14 +241,14 @@ def vouching(
 
 def covering(keys: Iterable[PublishedKey]) -> bytes:
     """Return the hash (32 bytes) by which a document covers these keys in any state."""
-    lasting = [
+    immutable_members = [
         [each.key_id, each.version, each.type, each.parent_id, each.public_key]
         for each in sorted(keys, key=_order)
     ]
-    return hashlib.sha256(_COVERED_PREFIX + cbor2.dumps(lasting)).digest()
+    return hashlib.sha256(_COVERED_PREFIX + cbor2.dumps(immutable_members)).digest()
 
 
-def _lasting(key: PublishedKey) -> PublishedKey:
+def _without_state(key: PublishedKey) -> PublishedKey:
     """Return the key with only its immutable members and its certificate."""
     return key._replace(
         status="",

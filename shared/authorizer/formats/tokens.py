@@ -45,17 +45,17 @@ def token_id(kind: str, issuer: str, value: str, issued_before: int | None = Non
     if kind not in _FORMS:
         raise ValueError(f"kind must be one of {', '.join(_FORMS)}")
     parts = [_part("issuer", issuer), _part("value", value)]
-    form, words = _FORMS[kind]
-    if not form.fullmatch(f"{issuer}\n{value}"):
-        raise ValueError(f"issuer and value of the kind {kind} must be {words}")
+    pattern, description = _FORMS[kind]
+    if not pattern.fullmatch(f"{issuer}\n{value}"):
+        raise ValueError(f"issuer and value of the kind {kind} must be {description}")
     if (kind == "jwt-subject") is (issued_before is None):
         raise ValueError("issued_before is required with the kind jwt-subject, and with no other")
     if issued_before is not None and not 0 <= issued_before <= MOMENT_MAX:
         raise ValueError(f"issued_before must be 0 to {MOMENT_MAX} seconds since the epoch")
     digest = hashlib.sha256(b"\n".join([_PREFIX.encode(), kind.encode(), *parts])).digest()
     text = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-    end = "" if issued_before is None else f"-{issued_before:012d}"
-    return f"svc_wrt_{_WORDS.get(kind, kind)}-{text}{end}"
+    suffix = "" if issued_before is None else f"-{issued_before:012d}"
+    return f"svc_wrt_{_WORDS.get(kind, kind)}-{text}{suffix}"
 
 
 def jwt_id(token: str) -> str:
@@ -66,8 +66,9 @@ def jwt_id(token: str) -> str:
     claims = jwt_claims(token)
     issuer, value = claims.get("iss"), claims.get("jti")
     if not isinstance(issuer, str) or not isinstance(value, str):
-        other = "revoke its subject (--subject) or its session (--session)"
-        raise ValueError(f"has no iss or no jti; {other}")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004
+            "has no iss or no jti: revoke its subject (--subject) or its session (--session)"
+        )
     return token_id("jwt", issuer, value)
 
 
@@ -82,9 +83,9 @@ def jwt_claims(token: str) -> Mapping[str, Any]:
             raise ValueError
         claims = json.loads(base64.b64decode(f"{parts[1]}==", altchars=b"-_"))
     except (ValueError, RecursionError):
-        raise ValueError("is no signed JWT in compact form") from None
+        raise ValueError("is not a signed JWT in compact form") from None
     if not isinstance(claims, dict):
-        raise ValueError("is no signed JWT in compact form")  # noqa: TRY004
+        raise ValueError("is not a signed JWT in compact form")  # noqa: TRY004
     return claims
 
 

@@ -188,8 +188,8 @@ def _signers(members: Mapping[str, Any]) -> tuple[DocumentSigner, ...]:
 def _witnesses(members: Mapping[str, Any]) -> Witnesses | None:
     if "Witnesses" not in members:
         return None
-    given = table(members, "Witnesses")
-    witnesses = Witnesses(texts(given, "Keys"), number(given, "Quorum"))
+    fields = table(members, "Witnesses")
+    witnesses = Witnesses(texts(fields, "Keys"), number(fields, "Quorum"))
     if witnesses.quorum > len(witnesses.keys):
         raise MalformedBytes("Quorum must be at most the number of witnesses")
     return witnesses

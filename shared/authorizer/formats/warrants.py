@@ -207,8 +207,8 @@ def signed_claims(
 ) -> Claims:
     """Return the claims of a parsed message after all further checks. Raises `InvalidWarrant`."""
     # The key identifier in the header proves no signer, so each key is tried.
-    signed = message.signed_bytes
-    if not any(ed25519.is_signed(signed, message.signature, public_key=key) for key in public_keys):
+    data = message.signed_bytes
+    if not any(ed25519.is_signed(data, message.signature, public_key=key) for key in public_keys):
         raise InvalidWarrant(WarrantReason.SIGNATURE, "none of the given keys made the signature")
     try:
         claims = Claims.decode(message.payload)
@@ -216,22 +216,18 @@ def signed_claims(
         raise InvalidWarrant(
             WarrantReason.CLAIMS, f"the signed claims are not a warrant: {error}"
         ) from None
-    _check(claims, tenant_id, now)
-    return claims
-
-
-def _check(claims: Claims, tenant_id: str, now: datetime) -> None:
     if claims.tenant_id != tenant_id:
         raise InvalidWarrant(WarrantReason.ISSUER, "another tenant issued the warrant")
     if claims.issued_at > now + CLOCK_TOLERANCE:
         issued = wire.text(claims.issued_at)
         raise InvalidWarrant(WarrantReason.FUTURE, f"issued in the future, at {issued}")
-    if claims.expires_at is None:
-        return
-    if claims.expires_at <= claims.issued_at:
-        raise InvalidWarrant(WarrantReason.TIMES, "exp is not after iat")
-    if claims.expires_at <= now:
-        raise InvalidWarrant(WarrantReason.EXPIRED, f"expired at {wire.text(claims.expires_at)}")
+    if claims.expires_at is not None:
+        if claims.expires_at <= claims.issued_at:
+            raise InvalidWarrant(WarrantReason.TIMES, "exp is not after iat")
+        if claims.expires_at <= now:
+            expired = wire.text(claims.expires_at)
+            raise InvalidWarrant(WarrantReason.EXPIRED, f"expired at {expired}")
+    return claims
 
 
 def _seconds(moment: datetime) -> int:

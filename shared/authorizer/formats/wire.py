@@ -153,7 +153,14 @@ class SignedHead:
     def decode(cls, data: bytes) -> "SignedHead":
         """Return the feed head in `data`. Raises `MalformedBytes`."""
         members = decode(data)
-        base = _base(table(members, "Base"))
+        fields = table(members, "Base")
+        base = Base(
+            number(fields, "Version"),
+            number(fields, "Sequence"),
+            digest(fields, "Chain"),
+            digest(fields, "SHA256"),
+            number(fields, "Count"),
+        )
         head = cls(
             member(members, "Tenant", str),
             number(members, "Sequence"),
@@ -193,7 +200,7 @@ def base_ids(data: bytes, base: Base) -> list[str]:
     members = decode(data)
     ids = _checked_ids(members, "RevokedIDs")
     if len(ids) != base.count:
-        raise MalformedBytes("RevokedIDs must be as many texts as the head says")
+        raise MalformedBytes("RevokedIDs must have as many texts as the feed head states")
     check_version(members, base)
     return list(ids)
 
@@ -206,14 +213,14 @@ def check_base(data: bytes, base: Base) -> None:
     if len(data) > base_size_max(base):
         raise BaseTooLarge("the base is longer than its count allows")
     if hashlib.sha256(data).digest() != base.sha256:
-        raise BaseHashMismatch("the base has another hash than the head says")
+        raise BaseHashMismatch("the base does not have the hash in the feed head")
 
 
 def check_version(members: Mapping[str, Any], base: Base) -> None:
     """Raise `BaseVersionMismatch` unless the SRL has the version of `base`."""
     version = members.get("Version")
     if type(version) is not int or version != base.version:
-        raise BaseVersionMismatch("the base is of another version than the head says")
+        raise BaseVersionMismatch("the base does not have the version in the feed head")
 
 
 def base_size_max(base: Base) -> int:
@@ -221,21 +228,11 @@ def base_size_max(base: Base) -> int:
     return (base.count + 2) * BASE_BYTES_EACH
 
 
-def _base(members: Mapping[str, Any]) -> Base:
-    return Base(
-        number(members, "Version"),
-        number(members, "Sequence"),
-        digest(members, "Chain"),
-        digest(members, "SHA256"),
-        number(members, "Count"),
-    )
-
-
 def _reference(members: Mapping[str, Any], name: str, counter: str) -> HashReference | None:
     if name not in members:
         return None
-    named = table(members, name)
-    return HashReference(digest(named, "SHA256"), number(named, counter))
+    fields = table(members, name)
+    return HashReference(digest(fields, "SHA256"), number(fields, counter))
 
 
 def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -286,10 +286,10 @@ def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
     ]
     assert done["counts"] == {"revoked": 2}
     refused = admin.run("revoke", "--jwt", _file(tmp_path, "a.b.c"), "--reason", "stolen")
-    assert (refused.code, "line 1: the token is no signed JWT" in refused.err) == (2, True)
+    assert (refused.code, "line 1: the token is not a signed JWT" in refused.err) == (2, True)
     nameless = _file(tmp_path, f"a.{encoded({'iss': 'me'})}.c")
     refused = admin.run("revoke", "--jwt", nameless, "--reason", "stolen")
-    message = "the token has no iss or no jti; revoke its subject (--subject) or its session"
+    message = "the token has no iss or no jti: revoke its subject (--subject) or its session"
     assert f"line 1: {message}" in refused.err
     refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")
     assert (refused.code, "--token: issuer and value" in refused.err) == (2, True)

@@ -146,7 +146,7 @@ class FeedFollower:
     def _exchange(self) -> float:
         response = self._request_feed()
         asked = self.transport.asked
-        age, previous_state = read_age(response), self.view.state
+        age, previous = read_age(response), _sequence(self.view.state)
         changed, true_at = response.status == _OK, asked.minus(age)
         if changed:
             answer = parse_answer(response.body)
@@ -166,9 +166,7 @@ class FeedFollower:
         self._emit(events.PollSucceeded(seconds, changed=changed))
         if age > self._policy.max_staleness:
             raise NoResponse(f"the response is {age} seconds old")
-        return self._pause(
-            seconds, has_news=_sequence(previous_state) != _sequence(self.view.state)
-        )
+        return self._pause(seconds, has_news=previous != _sequence(self.view.state))
 
     def _request_feed(self) -> Response:
         """Return the response of the service: 200, or 304 if it has no news."""
@@ -238,20 +236,16 @@ class FeedFollower:
 
     def _apply_state(self, state: FeedState, requested_at: ClockReading) -> None:
         """Save `state`, which the service confirmed for the request, and apply it."""
-        previous_state, previous_signer = self.view.state, self._signed_by
-        if (
-            previous_state is None
-            or previous_state.head != state.head
-            or previous_signer != state.signed_by
-        ):
+        previous, signer = self.view.state, self._signed_by
+        if previous is None or previous.head != state.head or signer != state.signed_by:
             self.store.save(_to_saved_state(state, self.trust, requested_at))
         self._position, self._signed_by = state.position, state.signed_by
         self._confirm(state, requested_at)
-        if previous_signer not in {None, state.signed_by}:
+        if signer not in {None, state.signed_by}:
             self._emit(events.SignerChanged(state.signed_by))
-        if previous_state is None or previous_state.sequence != state.sequence:
-            previous_sequence = previous_state.sequence if previous_state else None
-            self._emit(events.StateAdvanced(previous_sequence, state.sequence, len(state.revoked)))
+        if previous is None or previous.sequence != state.sequence:
+            sequence = previous.sequence if previous else None
+            self._emit(events.StateAdvanced(sequence, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: FeedState, requested_at: ClockReading) -> None:
         end = self.trust.expires_at

@@ -159,7 +159,7 @@ class Reporter:
                 self._process_number, self._claim = files.claim(self._folder)
         # The name is unique among the processes that share the folder.
         name = f"{self._name} #{self._process_number}" if self._process_number > 1 else self._name
-        proof = self._identity_key().proof(
+        proof = self._get_identity_key().proof(
             self._tenant, name, datetime.now(UTC) + self._clock_offset
         )
         try:
@@ -183,7 +183,7 @@ class Reporter:
             self._tenant, identifier, self._last_number, self._trust_version()
         )
         report = reports.statement(view, self._policy, refused, identity)
-        body = json.dumps(self._identity_key().sign_report(report)).encode()
+        body = json.dumps(self._get_identity_key().sign_report(report)).encode()
         answer = self._post(reports.report_path(identifier), body, has="status")
         if answer:
             self._reported_counts, self._reported_at = counts, datetime.now(UTC)
@@ -226,7 +226,7 @@ class Reporter:
         pause = self._schedule.record_failure(status, seconds, time.monotonic())
         self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
 
-    def _identity_key(self) -> "IdentityKey":
+    def _get_identity_key(self) -> "IdentityKey":
         """Return the key, which is read or created once.
 
         Raises `IdentityKeyCorrupt`, or `OSError`.

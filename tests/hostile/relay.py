@@ -17,7 +17,7 @@ from tests.kit import processes
 
 _START_SECONDS: Final = 60
 # What the relay logs if an exchange with the service fails.
-_FAILURES: Final = ("cannot be followed", "was refused")
+_FAILURES: Final = ("cannot poll the feed", "rejected a response")
 
 
 class Subject:

@@ -190,7 +190,7 @@ class PublishedKeys:
     @property
     def proven(self) -> "frozenset[PublishedKey]":
         """The certified keys without their state, which `check` can skip next time."""
-        return frozenset(_without_state(each) for each in self.keys if each.certificate)
+        return frozenset(_remove_state(each) for each in self.keys if each.certificate)
 
     def check(self, covered_hash: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
         """Check that the document covers or a certificate proves each key (TRUST-15).
@@ -206,7 +206,7 @@ class PublishedKeys:
             raise NotTrusted(RootReason.CERTIFICATE)
         proven_before, certified_keys = frozenset(proven), list(vouching(covered_keys, self.keys))
         if len(covered_keys) + len(certified_keys) != len(self.keys) or not all(
-            _without_state(key) in proven_before or self._is_certified(key, signer)
+            _remove_state(key) in proven_before or self._is_certified(key, signer)
             for signer, key in certified_keys
         ):
             raise NotTrusted(RootReason.CERTIFICATE)
@@ -248,7 +248,7 @@ def covering(keys: Iterable[PublishedKey]) -> bytes:
     return hashlib.sha256(_COVERED_PREFIX + cbor2.dumps(immutable_members)).digest()
 
 
-def _without_state(key: PublishedKey) -> PublishedKey:
+def _remove_state(key: PublishedKey) -> PublishedKey:
     """Return the key with only its immutable members and its certificate."""
     return key._replace(
         status="",

@@ -168,10 +168,10 @@ class RelayEndpoints:
         """Respond to a poll of the feed. With `wait`, respond once there is news."""
         requested_at = ClockReading.now()
         after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
-        feed = self._current_feed(after)
+        feed = self._get_current_feed(after)
         if wait and _is_held(request, feed.etag):
             await self._relay.waiting.change(min(wait, WAIT_MAX))
-            feed = self._current_feed(after)
+            feed = self._get_current_feed(after)
         seconds = age(self._relay.news.confirmed, requested_at)
         return _respond(request, feed.etag, feed.answer(after), seconds)
 
@@ -195,7 +195,7 @@ class RelayEndpoints:
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         return _respond(request, etag, data, age(news.confirmed, requested_at))
 
-    def _current_feed(self, sequence: int | None) -> CachedFeed:
+    def _get_current_feed(self, sequence: int | None) -> CachedFeed:
         """Return the feed that clients accept now. Raises `Problem` if there is none."""
         feed = self._relay.news.held
         if feed is None or not self._relay.is_usable():

@@ -108,7 +108,7 @@ class Relay:
             service.transport(),
             store,
             trust,
-            post=self._post_update,
+            post=self._schedule_update,
             folder=folder / "trust.json",
             allow_http=service.allow_http,
         )
@@ -154,7 +154,7 @@ class Relay:
         """Return whether there is a feed head that clients accept now."""
         return self.news.is_usable(today())
 
-    def _post_update(self, news: UpstreamUpdate) -> None:
+    def _schedule_update(self, news: UpstreamUpdate) -> None:
         loop = self._loop
         # The loop may be closed before the thread ends.
         with suppress(RuntimeError):

@@ -58,7 +58,9 @@ class ReportEndpoints:
         stock: dict[str, Any] = {name: report[name] for name in _STOCK if name in report}
         return self._take_report(request, stock, "latest_srl_version")
 
-    def _take_report(self, request: Request, report: Mapping[str, Any], version_member: str) -> Response:
+    def _take_report(
+        self, request: Request, report: Mapping[str, Any], version_member: str
+    ) -> Response:
         """Return the response to a report. Raises `Problem`.
 
         `version_member` is the name of the native list version: `tenuo` reads another name.

@@ -94,7 +94,7 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
     openapi = get_openapi(
         title="Rescind",
         version="1",
-        summary="Revocation of warrants, and the keys behind them.",
+        summary="Revocation of warrants, and management of their signing keys.",
         description=_INFO.read_text(encoding="utf-8").rstrip(),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=list(servers) or _PARTS["servers"],
@@ -123,10 +123,10 @@ def _complete(document: dict[str, Any], route: ApiRoute) -> None:
     first, *others = route.name.split("_")
     document["operationId"] = first + "".join(map(str.capitalize, others))
     document["summary"] = summary
-    scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
-    accepts = f"Accepts keys with the scope {scopes}."
+    scopes = ", ".join(f"`{scope}`" for scope in operation.scopes)
+    accepts = f"Accepted scopes: {scopes}."
     if operation.fresh:
-        exception = "" if operation.fresh is True else ", unless nothing is put back into force"
+        exception = "" if operation.fresh is True else ", unless the request unrevokes no warrants"
         accepts += f" A person must have signed in within the last 15 minutes{exception}."
     document["description"] = "\n\n".join([*paragraphs, accepts])
     # Any of these scopes is enough.
@@ -183,7 +183,9 @@ def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
             body = response.get("content", {}).get("application/json", {}).get("schema", {})
             schema = schemas.get(body.get("$ref", "").split("/")[-1])
             words = (
-                "It is done; the response has no body." if schema is None else schema["description"]
+                "The request succeeded; the response has no body."
+                if schema is None
+                else schema["description"]
             )
             response["description"] = words.removesuffix(".")
 

@@ -58,37 +58,31 @@ class CallerBody(ResponseBody):
     )
 
     tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
-    tenant_name: str = response_field("The name of the tenant, from its settings.")
+    tenant_name: str = response_field("Name of the tenant, from its settings.")
     identity: str = response_field(
-        "The name of the caller in the audit log: the e-mail of the person or of the service "
-        "account, or the key itself."
+        "Name of the caller in the audit log: the e-mail of the person or the service account, or "
+        "the name derived from the API key."
     )
     api_key_id: ApiKeyId | None = response_field("Identifier of the API key; null for a session.")
-    api_key_name: str | None = response_field(
-        "The name that the key was given; null for a session."
-    )
-    scopes: tuple[Scope, ...] = response_field("What the caller may do.", uniqueItems=True)
+    api_key_name: str | None = response_field("Name of the API key; null for a session.")
+    scopes: tuple[Scope, ...] = response_field("Scopes of the caller.", uniqueItems=True)
     expires_at: MomentOut | None = response_field(
-        "When the secret of this request stops being accepted; null if it does not expire."
+        "Expiry of the credential that sent this request; null if it does not expire."
     )
     can_create_until: MomentOut | None = response_field(
-        "The latest end of the keys that it may create, for people of keys without `admin`; null "
-        "if they may end at any time or never."
+        "Latest allowed expiry of API keys that the caller creates. It applies to people and to "
+        "API keys without the scope `admin`. Null if there is no limit."
     )
-    name: str = response_field(
-        "The name of the person, the service account or the key, for people."
-    )
-    role: str | None = response_field(
-        "The role that the caller has; null for an API key without one."
-    )
+    name: str = response_field("Display name of the person, the service account or the API key.")
+    role: str | None = response_field("Role of the caller; null for an API key without a role.")
     person_id: str | None = response_field(
-        "Identifier of the person who calls; null for a program.", **identifier(PERSON)
+        "Identifier of the person; null if the caller is a program.", **identifier(PERSON)
     )
     session_id: str | None = response_field(
         "Identifier of the session; null for an API key.", **identifier(SESSION)
     )
     authenticated_at: MomentOut | None = response_field(
-        "When the identity provider authenticated the caller; null for an API key."
+        "Time at which the identity provider authenticated the caller; null for an API key."
     )
 
     @classmethod

@@ -44,29 +44,29 @@ class CreateApiKey(RequestBody):
 
     model_config = example(name="gateway", scopes=["authorizer"], expires_at="2099-01-01T00:00:00Z")
 
-    name: Name = Field(
-        description="A name for people. Leading and trailing white space is removed."
-    )
+    name: Name = Field(description="Display name. Leading and trailing white space is removed.")
     scopes: GivenScopes | None = Field(
-        default=None, description="What the key may do. Required without a `role`."
+        default=None, description="Scopes of the key. Required unless `role` is given."
     )
     role: str | None = Field(
-        default=None, description="One of `GET /v1/roles`, which then gives the key its scopes."
+        default=None,
+        description="Name of a role from `GET /v1/roles`. The key gets the scopes of the role.",
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="When the key expires. It must be in the future. If it is omitted, the key "
-        "does not expire.",
+        description="Expiry of the key. It must be in the future. If omitted, the key does not "
+        "expire.",
     )
     service_account_id: str | None = Field(
         default=None,
-        description="The service account that owns the key. A key without it stands for itself.",
+        description="Identifier of the service account that owns the key. If omitted, the key has "
+        "no owner and acts under its own identity.",
         json_schema_extra=identifier(SERVICE_ACCOUNT),
     )
     networks: GivenNetworks = Field(
         default=[],
         description="At most 10 networks in CIDR notation, such as `192.0.2.0/24`. The key is "
-        "accepted from these alone. If it is omitted, the key is accepted from any address.",
+        "accepted only from these networks. If omitted, it is accepted from any address.",
     )
 
 
@@ -74,12 +74,13 @@ class ApiKeyQuery(PageQuery):
     """The query of GET /v1/api-keys."""
 
     service_account_id: str | None = Field(
-        default=None, description="Only the keys that this service account owns."
+        default=None, description="Return only API keys owned by this service account."
     )
     created_by_id: str | None = Field(
         default=None,
-        description="Only the keys that this person, service account or API key made. Of a person, "
-        "also those that the person rotated, and those that such keys made or rotated.",
+        description="Return only API keys created by this person, service account or API key. For "
+        "a person, the result includes keys that the person rotated, and keys created or rotated "
+        "by such keys.",
     )
 
 
@@ -109,7 +110,7 @@ class CreatedApiKey(ResponseBody):
     name: KeyName
     key: str = Field(
         repr=False,
-        description="The secret, to be sent as `Authorization: Bearer <key>`.",
+        description="The secret. Send it as `Authorization: Bearer <key>`.",
         json_schema_extra={"pattern": "^svc_[A-Za-z0-9_-]{43}$"},
     )
     scopes: Scopes
@@ -130,12 +131,13 @@ class RotateApiKey(RequestBody):
     model_config = example(grace_seconds=3600)
 
     grace_seconds: Annotated[int, Field(ge=0, le=GRACE_SECONDS_MAX)] = Field(
-        description="How long the old secret is accepted, in seconds. 0 revokes the old key."
+        description="Time in seconds during which the old secret remains accepted. 0 revokes the "
+        "old key immediately."
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="When the new key expires. It must be in the future. If it is omitted, the new "
-        "key gets as much time as the old one was created with.",
+        description="Expiry of the new key. It must be in the future. If omitted, the new key has "
+        "the same lifetime as the old one.",
     )
 
 
@@ -150,10 +152,10 @@ class RotatedApiKey(CreatedApiKey):
     )
 
     predecessor_id: ApiKeyId = response_field(
-        "Identifier of the key that was rotated.", **identifier(API_KEY)
+        "Identifier of the rotated key.", **identifier(API_KEY)
     )
     predecessor_accepted_until: MomentOut = response_field(
-        "When the old secret stops being accepted."
+        "Time from which the old secret is rejected."
     )
 
     @classmethod
@@ -176,4 +178,4 @@ class RevokedApiKey(RecordBody):
 
     id: ApiKeyId
     status: ApiKeyStatus = response_field("`revoked`.")
-    revoked_at: MomentOut = response_field("When the key was revoked.")
+    revoked_at: MomentOut = response_field("Time of the revocation.")

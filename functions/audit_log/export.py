@@ -49,9 +49,9 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "A part of the export",
+        "description": "One part of the export",
         "headers": {
-            NEXT_CURSOR: header("The `cursor` of the next part. The last part does not have it.")
+            NEXT_CURSOR: header("The `cursor` of the next part. Absent from the last part.")
         },
         "content": {
             "application/x-ndjson": {"schema": {"type": "string"}},

@@ -27,37 +27,38 @@ WORDS_MAX: Final = 200
 class AuditFilters(BaseModel):
     """The filters of audit entries. Both times are inclusive."""
 
-    action: AuditAction | None = Field(default=None, description="What was done.")
-    actor: str | None = Field(
-        default=None, description="Who made the change: the `actor` of an entry."
+    action: AuditAction | None = Field(
+        default=None, description="Return only entries with this action."
     )
+    actor: str | None = Field(default=None, description="Return only entries with this `actor`.")
     actor_key_id: str | None = Field(
-        default=None, description="The identifier of the API key that was used."
+        default=None, description="Return only entries of changes made with this API key."
     )
-    actor_id: str | None = Field(default=None, description="The identifier of the person.")
+    actor_id: str | None = Field(default=None, description="Return only entries of this person.")
     resource_id: str | None = Field(
         default=None,
-        description="The identifier of what was changed, such as a key or a revocation.",
+        description="Return only entries about this resource, such as a signing key or a "
+        "revocation.",
     )
     warrant_id: WarrantId | None = Field(
-        default=None, description="The warrant that was signed, revoked or restored."
+        default=None,
+        description="Return only entries about this warrant: signed, revoked or unrevoked.",
     )
-    batch_id: str | None = Field(
-        default=None, description="The batch that the change was a part of."
-    )
+    batch_id: str | None = Field(default=None, description="Return only entries of this batch.")
     summary_id: str | None = Field(
-        default=None, description="The entry that sums the change up, with others of one call."
+        default=None,
+        description="Return only entries summarized by this entry, which covers one call.",
     )
     q: Annotated[str, Field(min_length=1, max_length=WORDS_MAX)] | None = Field(
         default=None,
-        description="Words that an entry has in its values, in upper or lower case: names, "
-        "identifiers, reasons. A page is then made of the next 1000 entries, so that it may have "
-        "fewer than `limit`, or none, although more follow.",
+        description="Return only entries with these words in their values, such as names, "
+        "identifiers or reasons. The search ignores case. Each page covers the next 1000 entries, "
+        "so it may have fewer than `limit` although more follow.",
     )
     from_: MomentIn | None = Field(
-        default=None, alias="from", description="The earliest time of an entry, included."
+        default=None, alias="from", description="Earliest time of an entry, inclusive."
     )
-    to: MomentIn | None = Field(default=None, description="The latest time of an entry, included.")
+    to: MomentIn | None = Field(default=None, description="Latest time of an entry, inclusive.")
 
 
 class AuditQuery(AuditFilters, PageQuery):
@@ -76,11 +77,11 @@ class ExportQuery(AuditFilters):
 
     format: ExportFormat = Field(
         default=ExportFormat.NDJSON,
-        description="`ndjson`: lines of JSON, which can be verified; `csv`: a table for people.",
+        description="`ndjson`: verifiable lines of JSON. `csv`: a table for people.",
     )
     cursor: str | None = Field(
         default=None,
-        description="The `X-Next-Cursor` of the previous part. The other parameters must be the "
+        description="The `X-Next-Cursor` of the previous part. All other parameters must be the "
         "same.",
     )
 
@@ -110,32 +111,31 @@ class AuditEntryBody(RecordBody):
     model_config = example(**_ENTRY)
 
     id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    timestamp: MomentOut = response_field("When it was done.")
+    timestamp: MomentOut = response_field("Time of the change.")
     actor: str = response_field(
-        "Who made the change: the e-mail of a person, `<service account>@<tenant>.svc`, or "
-        "`<API key id>@<tenant>.svc` for a key without an account. `system+…` is the service or "
-        "its operator."
+        "Identity that made the change: the e-mail of a person, `<service account>@<tenant>.svc`, "
+        "or `<API key id>@<tenant>.svc` for a key without a service account. `system+…` is the "
+        "service or its operator."
     )
     actor_key_id: str | None = response_field(
-        "The identifier of the API key that was used; null if the change was not made over HTTP, "
-        "or before "
-        "this was recorded."
+        "Identifier of the API key; null if the change was not made over HTTP, or is older than "
+        "this field."
     )
     actor_name: str | None = response_field(
-        "The name of the person, the program or this API key; null if there is none, or before "
-        "this was recorded."
+        "Name of the person, the program or the API key; null if there is none, or if the entry "
+        "is older than this field."
     )
     actor_id: str | None = response_field(
-        "The identifier of the person, which does not change with the e-mail; null for others.",
+        "Identifier of the person, which does not change with the e-mail; null for other actors.",
         **identifier(PERSON),
     )
-    action: AuditAction = response_field("What was done.")
-    resource_id: str = response_field("The identifier of what was changed.")
+    action: AuditAction = response_field("The action.")
+    resource_id: str = response_field("Identifier of the changed resource.")
     result: str = response_field(
-        "How it ended. Only changes that were made are recorded.", const="success"
+        "Outcome of the action. Only successful changes are recorded.", const="success"
     )
     source_ip: str | None = response_field(
-        "The address that the request came from; null if the change was not made over HTTP."
+        "Source address of the request; null if the change was not made over HTTP."
     )
     request_id: str | None = response_field(
         "The `X-Request-Id` of the request; null if the change was not made over HTTP."
@@ -152,6 +152,6 @@ class AuditEntryList(PageBody):
 
     audit_logs: list[AuditEntryBody] = response_field("The entries of this page, newest first.")
     total: int | None = response_field(
-        "Number of entries on all pages together; null with `q`.", minimum=0
+        "Number of entries on all pages together; null if `q` is given.", minimum=0
     )
     cursor: NextCursor

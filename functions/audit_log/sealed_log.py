@@ -45,7 +45,7 @@ _SIGNATURE: Final = (
 _FRESH: Final = {"Cache-Control": "no-store"}
 _TILE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "The tile or bundle",
+        "description": "The tile or the bundle",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
@@ -64,7 +64,8 @@ class CheckpointQuery(BaseModel):
 
     witnessed: bool = Field(
         default=False,
-        description="The newest checkpoint that a quorum of witnesses signed, with their lines.",
+        description="Return the newest checkpoint that a quorum of witnesses cosigned, with the "
+        "cosignatures.",
     )
 
 
@@ -77,11 +78,12 @@ class AuditSignerBody(ResponseBody):
     algorithm: Algorithm
     public_key: PublicKey
     verifier_key: str = response_field(
-        "The key as C2SP signed-note writes it, under the origin as name."
+        "The key in the format of a C2SP signed-note verifier key. Its name is the origin."
     )
-    created_at: MomentOut = response_field("When the key was made.")
+    created_at: MomentOut = response_field("Time of creation.")
     retired_at: MomentOut | None = response_field(
-        "When it stops signing beside its successor; null if it was not replaced."
+        "Time at which the key stops signing together with its successor; null if the key was not "
+        "rotated."
     )
 
     @classmethod
@@ -102,7 +104,9 @@ class AuditSignerList(ResponseBody):
 
     model_config = example(origin=_ORIGIN, keys=[_SIGNER])
 
-    origin: str = response_field("The first line of each checkpoint.", examples=[_ORIGIN])
+    origin: str = response_field(
+        "Origin of the log: the first line of each checkpoint.", examples=[_ORIGIN]
+    )
     keys: list[AuditSignerBody] = response_field("The keys, in order of creation.")
 
     @classmethod
@@ -124,12 +128,12 @@ class AuditProof(ResponseBody):
     )
 
     id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    index: int = response_field("The number of its leaf, from 0.")
+    index: int = response_field("Index of the leaf in the log, from 0.")
     record: str = response_field("The leaf: 56 bytes in base64.", **BASE64)
     path: list[str] = response_field(
         "The hashes from the leaf to the root, in base64 (RFC 6962, 2.1.1)."
     )
-    checkpoint: str = response_field("The checkpoint whose root the path leads to.")
+    checkpoint: str = response_field("The checkpoint that contains the root hash.")
 
     @classmethod
     def of(cls, proof: InclusionProof) -> Self:
@@ -187,7 +191,7 @@ async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
 async def get_audit_tile(
     request: ApiRequest,
     path: Annotated[
-        str, Path(description="`<level>/<number>` or `entries/<number>`, as in C2SP tlog-tiles.")
+        str, Path(description="`<level>/<index>` or `entries/<index>`, as in C2SP tlog-tiles.")
     ],
 ) -> Response:
     """Get a tile of the transparency log, or a bundle of its records (C2SP tlog-tiles).
@@ -206,7 +210,7 @@ async def get_audit_tile(
 @serves(sealed_log.proof, raises=(NotFound,))
 async def get_audit_entry_proof(
     request: ApiRequest,
-    entry_id: Annotated[str, Path(alias="id", description="The identifier of the entry.")],
+    entry_id: Annotated[str, Path(alias="id", description="Identifier of the entry.")],
 ) -> AuditProof:
     """Prove that an entry is in the transparency log, without other entries.
 

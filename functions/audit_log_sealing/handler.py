@@ -53,7 +53,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
         outcomes = list(pool.map(partial(_seal, ports, named), tenant_ids))
     if failed := outcomes.count("failed"):
-        raise NotSealedError(f"{failed} of {len(outcomes)} logs could not be extended")
+        raise NotSealedError(f"cannot extend {failed} of {len(outcomes)} logs")
     return {each: outcomes.count(each) for each in ("sealed", "nothing new")}
 
 

@@ -46,8 +46,8 @@ Identifier = Annotated[AuthorizerId, Path(alias="id")]
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": AGE},
     307: {
-        "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": AGE | stored.location_header("list"),
+        "description": "The native list is larger than 4 MiB; fetch it from `Location`",
+        "headers": AGE | stored.location_header("native list"),
     },
 }
 

@@ -36,7 +36,7 @@ Identifier = Annotated[AuthorizerId, Path(alias="id")]
 Owner = Annotated[
     str,
     Query(
-        description="Identifier of an API key, or `owner` as the list shows it.",
+        description="Identifier of an API key, or the `owner` of an authorizer.",
         json_schema_extra={"examples": [sample(API_KEY), "checkout@acme.svc"]},
     ),
 ]
@@ -133,10 +133,16 @@ async def list_authorizers(
     "/v1/authorizers/summary",
     response_model=FleetSummaryBody,
     responses={
-        200: {"headers": {"ETag": header("Identifies this content.")}},
-        304: {"description": "The content is that of `If-None-Match`"},
+        200: {
+            "headers": {
+                "ETag": header(
+                    "Identifies this version of the summary. Send it in `If-None-Match`."
+                )
+            }
+        },
+        304: {"description": "The summary has not changed"},
     },
-    openapi_extra=condition("The `ETag` of the summary that you have."),
+    openapi_extra=condition("The `ETag` of the last response."),
 )
 @serves(present.summary)
 async def get_authorizer_summary(request: ApiRequest) -> Response:

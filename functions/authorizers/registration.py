@@ -12,7 +12,7 @@ from shared.web.routes import ApiRequest
 REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "model": RegisteredAuthorizer,
-        "description": "The caller registered it already; this is its identifier",
+        "description": "The caller registered the authorizer before; the `id` is the same",
     }
 }
 

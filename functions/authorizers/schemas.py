@@ -95,11 +95,11 @@ def _word(value: str) -> str:
 def _metadata(value: dict[str, str]) -> dict[str, str]:
     size = sum(len(part.encode(errors="surrogatepass")) for pair in value.items() for part in pair)
     if size > METADATA_BYTES_MAX:
-        raise ValueError(f"may have at most {METADATA_BYTES_MAX} bytes in all, as UTF-8")
+        raise ValueError(f"must have at most {METADATA_BYTES_MAX} bytes in total, as UTF-8")
     for part in filter(None, [*value.values(), *value]):
         text.name(part)
     if "" in value:
-        raise ValueError("must have no empty name")
+        raise ValueError("must not contain an empty name")
     return value
 
 
@@ -111,7 +111,7 @@ def _authorizer_id(value: str) -> str:
 
 def _each_once(value: list["RelayedReport"]) -> list["RelayedReport"]:
     if len({each.id for each in value}) < len(value):
-        raise ValueError("must have each id once")
+        raise ValueError("must not contain an id twice")
     return value
 
 
@@ -129,17 +129,17 @@ Identifiers = list[str]
 
 
 FeedSequence = Annotated[
-    int, response_field("The last entry of the feed; 0 before the first.", minimum=0)
+    int, response_field("Sequence of the newest feed entry; 0 if there is none.", minimum=0)
 ]
 NativeVersion = Annotated[
     int,
-    response_field("The version of the newest native list; 0 before the first list.", minimum=0),
+    response_field("Version of the newest native list; 0 if there is none.", minimum=0),
 ]
 ReportedStatus = Annotated[
     HeartbeatStatus,
     response_field(
-        "`equivocation`: the authorizer holds entries that this service did not publish. Its list "
-        "may be forged, or the service was restored from a backup."
+        "`equivocation`: the authorizer reported entries that this service did not publish. Its "
+        "feed may be forged, or the service was restored from a backup."
     ),
 ]
 # A text that is stored as empty if it is absent.
@@ -159,10 +159,10 @@ class OpenBody(BaseModel):
 class RegistrationProof(OpenBody):
     """A registration signed by the authorizer (TRUST-10). Unknown fields are ignored."""
 
-    payload: Base64 = Field(description="The registration: deterministic CBOR, in base64.")
+    payload: Base64 = Field(description="The registration: base64 of deterministic CBOR.")
     signature: Base64 = Field(
-        description="The Ed25519 signature over `rescind-register-v1`, a line feed and the "
-        "payload, in base64."
+        description="Base64 of the Ed25519 signature over `rescind-register-v1`, a line feed and "
+        "the payload."
     )
 
 
@@ -178,21 +178,24 @@ class RegisterAuthorizer(OpenBody):
     )
 
     name: ShortName = Field(
-        description="A name that the caller gives to one authorizer only, of at most 255 bytes."
+        description="Name of the authorizer, unique for the caller, of at most 255 bytes."
     )
-    type: Word | None = Field(default=None, description="The kind of program.")
-    version: Word | None = Field(default=None, description="The version of the program.")
+    type: Word | None = Field(default=None, description="Type of the program.")
+    version: Word | None = Field(default=None, description="Version of the program.")
     metadata: Annotated[dict[str, str], AfterValidator(_metadata)] | None = Field(
-        default=None, description="Texts by name that people recognise it by; 512 bytes in all."
+        default=None,
+        description="Labels for people, as names with values; at most 512 bytes in total.",
     )
     relay: Word | None = Field(
-        default=None, description="The name of the relay that polls and reports for it, if any."
+        default=None, description="Name of the relay that polls and reports for the authorizer."
     )
-    proof: RegistrationProof = Field(description="The proof of its key.")
+    proof: RegistrationProof = Field(
+        description="Proof of possession of the authorizer's private key."
+    )
     features: Features | None = Field(
         default=None,
-        description="What it supports. With `subject-cutoffs`, it refuses all tokens of a subject "
-        "by one identifier.",
+        description="Supported features. `subject-cutoffs`: the authorizer refuses all tokens of "
+        "a subject by one identifier.",
     )
 
     def statement(self) -> SignedStatement:
@@ -213,12 +216,12 @@ class RegisterAuthorizer(OpenBody):
 
 _REPORT: Final = Field(
     max_length=_BASE64_MAX,
-    description="What the authorizer holds (TRUST-10): deterministic CBOR, in base64.",
+    description="The signed report (TRUST-10): base64 of deterministic CBOR.",
 )
 _SIGNATURE: Final = Field(
     max_length=_BASE64_MAX,
-    description="The Ed25519 signature over `rescind-report-v1`, a line feed and `report`, in "
-    "base64.",
+    description="Base64 of the Ed25519 signature over `rescind-report-v1`, a line feed and "
+    "`report`.",
 )
 
 
@@ -244,10 +247,12 @@ class StockReport(OpenBody):
     )
 
     srl_version: Number | None = Field(
-        default=None, description="The version of the native list that it holds."
+        default=None, description="Version of the authorizer's native list."
     )
     srl_health: Any = Field(
-        default=None, description="Of this, `last_fetch_at`: when it received a list last."
+        default=None,
+        description="Health of the native list. Only `last_fetch_at` is read, the time of the "
+        "last successful fetch.",
     )
 
     def beat(self) -> Heartbeat:
@@ -275,11 +280,12 @@ class RelayedReport(StockReport):
     model_config = example(id=sample(AUTHORIZER), seen_at="2026-11-21T12:00:00Z", **_SIGNED)
 
     id: Annotated[str, AfterValidator(_authorizer_id)] = Field(
-        description="The identifier that the relay registered it with.",
+        description="Identifier from the registration by the relay.",
         json_schema_extra=identifier(AUTHORIZER),
     )
     seen_at: MomentIn | None = Field(
-        default=None, description="When the relay heard from it; omit it if that is now."
+        default=None,
+        description="Time of the authorizer's last contact with the relay; now if omitted.",
     )
     report: Annotated[str | None, _REPORT] = None
     signature: Annotated[str | None, _SIGNATURE] = None
@@ -300,10 +306,10 @@ class SendReports(OpenBody):
         reports=[{"id": sample(AUTHORIZER), **_SIGNED}],
     )
 
-    relay: Word = Field(description="The name of the relay.")
+    relay: Word = Field(description="Name of the relay.")
     reports: Annotated[
         list[RelayedReport], Field(min_length=1, max_length=REPORTS_MAX), AfterValidator(_each_once)
-    ] = Field(description="The reports of 1 to 100 authorizers, each of another one.")
+    ] = Field(description="Reports of 1 to 100 different authorizers.")
 
     def beats(self) -> dict[str, Heartbeat]:
         """Return the argument of the operation."""
@@ -314,10 +320,10 @@ class Pace(ResponseBody):
     """When authorizers report."""
 
     report_after_seconds: int = response_field(
-        "How many seconds after a heartbeat the next one is due, if nothing changes.", minimum=1
+        "Number of seconds after which to send the next heartbeat if nothing changes.", minimum=1
     )
     jitter_seconds: int = response_field(
-        "After each advance, report once, after a random time of up to this many seconds.",
+        "Maximum random delay of the report after each advance, in seconds.",
         minimum=0,
     )
 
@@ -334,9 +340,9 @@ class RegisteredAuthorizer(Pace):
     )
 
     id: AuthorizerId
-    key_verified: bool = response_field("Whether only signed reports count.")
+    key_verified: bool = response_field("Whether only signed reports are accepted.")
     last_number: int = response_field(
-        "The number of the last signed report; the next ones have higher ones."
+        "Number of the last signed report. Later reports must have higher numbers."
     )
 
     @classmethod
@@ -384,11 +390,13 @@ class ReportResult(ResponseBody):
 
     id: AuthorizerId
     status: HeartbeatOutcome = response_field(
-        "`ok`: it was taken. `equivocation`: likewise, but the authorizer holds entries that this "
-        "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
-        "was removed. Register it again. `refused`: it is not the signed report that counts."
+        "`ok`: accepted. `equivocation`: accepted, but the authorizer reported entries that this "
+        "service did not publish. `not_found`: the authorizer is not registered by the caller, or "
+        "was removed; register it again. `refused`: the report failed the check in `reason`."
     )
-    reason: RefusedReport | None = response_field("Why it is refused; null if it is not.")
+    reason: RefusedReport | None = response_field(
+        "Reason for the rejection; null unless `status` is `refused`."
+    )
 
     @classmethod
     def of(cls, authorizer_id: str, outcome: HeartbeatOutcome | RefusedReport) -> Self:
@@ -409,7 +417,9 @@ class ReportsResponse(Pace):
         jitter_seconds=0,
     )
 
-    results: list[ReportResult] = response_field("One for each report, in their order.")
+    results: list[ReportResult] = response_field(
+        "One result per report, in the order of the request."
+    )
     feed_sequence: FeedSequence
     srl_version: NativeVersion
 
@@ -432,63 +442,72 @@ class AuthorizerBody(RecordBody):
     model_config = example(**_AUTHORIZER)
 
     id: AuthorizerId
-    name: str = response_field("The name that it was registered with.")
-    type: OrNull = response_field("The kind of program.")
+    name: str = response_field("Name from the registration.")
+    type: OrNull = response_field("Type of the program; null if not reported.")
     version: OrNull = Field(
-        validation_alias="program_version", description="The version of the program."
+        validation_alias="program_version",
+        description="Version of the program; null if not reported.",
     )
     public_key: OrNull = Field(
-        validation_alias="any_key", description="Its Ed25519 public key in hexadecimal."
+        validation_alias="any_key",
+        description="Ed25519 public key in hexadecimal; null if the authorizer has none.",
     )
-    metadata: dict[str, str] = response_field("Texts by name that people recognise it by.")
-    features: tuple[str, ...] = response_field("What it supports, such as `subject-cutoffs`.")
-    owner: str = response_field("Who registered it, as the audit log names callers.")
-    relay: OrNull = response_field("The relay that reports for it; null if it reports itself.")
-    registered_at: MomentOut = response_field("When it was registered.")
+    metadata: dict[str, str] = response_field("Labels for people, as names with values.")
+    features: tuple[str, ...] = response_field("Supported features, such as `subject-cutoffs`.")
+    owner: str = response_field("Identity that registered the authorizer, as in the audit log.")
+    relay: OrNull = response_field(
+        "Relay that reports for the authorizer; null if it reports directly."
+    )
+    registered_at: MomentOut = response_field("Time of the registration.")
     last_seen_at: MomentOut = response_field(
-        "When its last stored heartbeat came. One without news is not stored for 270 seconds."
+        "Time of the last stored heartbeat. Heartbeats without changes are stored every 270 "
+        "seconds."
     )
     sequence: int | None = response_field(
-        "The last entry of the feed that it applied; null if it holds nothing."
+        "Sequence of the last applied feed entry; null if there is none."
     )
     chain: HexOrNull = response_field(
-        "The chain of the feed there, as it reported it, in hexadecimal."
+        "Reported chain hash at `sequence`, in hexadecimal; null if not reported."
     )
     verified_at: MomentOut | None = response_field(
-        "When the service last confirmed to it what it holds."
+        "Time of the last confirmation of the state by the service; null if there was none."
     )
     max_staleness_seconds: int | None = response_field(
-        "How long after that it refuses every warrant if it hears nothing; null if not reported."
+        "Staleness limit in seconds: after this time without confirmation, the authorizer refuses "
+        "every warrant; null if not reported."
     )
-    fail_open: bool = response_field("Whether it then allows warrants instead.")
+    fail_open: bool = response_field(
+        "Whether the authorizer accepts warrants while its state is stale."
+    )
     refused: dict[str, int] = response_field(
-        "How many answers of the service it refused, by reason."
+        "Number of rejected responses of the service, by reason."
     )
     equivocation: bool = response_field(
-        "Whether it holds entries that this service did not publish."
+        "Whether the authorizer reported entries that this service did not publish."
     )
     api_key_id: OrNull = Field(
         validation_alias="key_id",
-        description="The API key that registered it; null if a session did.",
+        description="API key that registered the authorizer; null if a session did.",
     )
     key_verified: bool = response_field(
-        "Whether it has proved `public_key`, so that only signed reports count."
+        "Whether the authorizer has proved `public_key`. If true, only signed reports are accepted."
     )
     trust_version: int = Field(
         validation_alias="trust",
-        description="The version of the trust document that it held; 0 if it held none.",
+        description="Version of the authorizer's trust document; 0 if it has none.",
     )
     enforcement: EnforcementState | None = optional(
-        "Its state for the newest entry, in a list with `include=enforcement`. `enforced`: it "
-        "reported it. `fail_closed`: it did not, but refuses every request unless it has it. "
-        "`unknown`: it may let requests through."
+        "State for the newest feed entry, only with `include=enforcement`. `enforced`: the "
+        "authorizer reported the entry. `fail_closed`: it refuses every request without the "
+        "entry. `unknown`: it may accept requests."
     )
     fail_closed_at: MomentOut | None = optional(
-        "Likewise: from when on it refuses every request unless it has the entry; absent if that "
-        "is not known."
+        "Time from which the authorizer refuses every request without the entry, only with "
+        "`include=enforcement`; absent if unknown."
     )
     lag_entries: int | None = optional(
-        "Likewise: how many entries it lacks until the newest; absent if it reported none."
+        "Number of missing entries up to the newest, only with `include=enforcement`; absent if "
+        "the authorizer reported no entry."
     )
 
     @classmethod
@@ -514,15 +533,18 @@ class AuthorizerList(PageBody):
     )
     total: Total
     cursor: NextCursor
-    sequence: int | None = optional("The newest entry of the feed; absent before the first.")
-    issued_at: MomentOut | None = optional("When it was published.")
-    removed: Identifiers | None = optional(
-        "Authorizers that were removed since, or did not report for 30 days; some may come twice."
+    sequence: int | None = optional("Sequence of the newest feed entry; absent if there is none.")
+    issued_at: MomentOut | None = optional(
+        "Publication time of the newest feed entry; absent if there is none."
     )
-    changed_since: str | None = optional("Pass this as `changed_since` to get only what changed.")
+    removed: Identifiers | None = optional(
+        "Identifiers of authorizers that were removed since `changed_since`, or did not report "
+        "for 30 days. An identifier may be repeated."
+    )
+    changed_since: str | None = optional("Pass this as `changed_since` to get only later changes.")
     next_change_at: MomentOut | None = optional(
-        "When the time alone next changes the `enforcement` of an authorizer that was read for the "
-        "page."
+        "Time at which the `enforcement` of an authorizer on this page changes without a new "
+        "report; absent if there is none."
     )
 
     @classmethod
@@ -552,18 +574,20 @@ class AuthorizerQuery(PageQuery):
 
     include: AuthorizerInclude | None = Field(
         default=None,
-        description="`enforcement`: each authorizer has its state for the newest entry.",
+        description="`enforcement`: include the state of each authorizer for the newest feed "
+        "entry.",
     )
     changed_since: str | None = Field(
         default=None,
-        description="The `changed_since` of an earlier response, with `include=enforcement`. Only "
-        "what has changed since is returned; if there is a newer entry, that is all.",
+        description="The `changed_since` of an earlier response, with `include=enforcement`. "
+        "Returns only authorizers that have changed since then. After a new feed entry, all "
+        "authorizers have changed.",
     )
 
     def pages(self, caller: Caller) -> CursorCodec:
         """Return the position in the list. Raises `InvalidRequest`."""
         if self.changed_since is not None and self.include is None:
-            raise InvalidRequest("changed_since: needs include=enforcement.")
+            raise InvalidRequest("changed_since: requires include=enforcement.")
         listed = "authorizers" if self.include is None else f"authorizers?{self.changed_since}"
         return CursorCodec(caller, self.cursor, listed)
 
@@ -576,7 +600,9 @@ class AuthorizerQuery(PageQuery):
         try:
             found = self.tokens(caller).position
         except InvalidRequest:
-            raise InvalidRequest("changed_since: must come from an earlier response.") from None
+            raise InvalidRequest(
+                "changed_since: must be the value of an earlier response."
+            ) from None
         return None if found is None else ListingCursor.parse(found)
 
 
@@ -597,19 +623,32 @@ class FleetSummaryBody(RecordBody):
         unregistered=[UNREGISTERED],
     )
 
-    sequence: int | None = response_field("The newest entry of the feed; null before the first.")
-    issued_at: MomentOut | None = response_field("When it was published; null before the first.")
-    total: int = response_field("All that are registered, and were seen in the last 30 days.")
-    enforced: int = response_field("Those that reported the entry, with the right chain.")
-    fail_closed: int = response_field(
-        "Those that did not, but refuse every request unless they have the entry."
+    sequence: int | None = response_field(
+        "Sequence of the newest feed entry; null if there is none."
     )
-    unknown: int = response_field("The others.")
-    missed_heartbeat: int = response_field("Those whose heartbeat is missing.")
-    fail_open: int = response_field("Those that let requests through with an old state.")
-    without_cutoffs: int = response_field("Those that do not support subject cutoffs.")
+    issued_at: MomentOut | None = response_field(
+        "Publication time of the newest feed entry; null if there is none."
+    )
+    total: int = response_field(
+        "Number of registered authorizers that reported within the last 30 days."
+    )
+    enforced: int = response_field(
+        "Number of authorizers that reported the entry with the right chain hash."
+    )
+    fail_closed: int = response_field(
+        "Number of authorizers that refuse every request because they did not report the entry."
+    )
+    unknown: int = response_field("Number of authorizers in neither of these states.")
+    missed_heartbeat: int = response_field("Number of authorizers with a missed heartbeat.")
+    fail_open: int = response_field(
+        "Number of authorizers that accept warrants while their state is stale."
+    )
+    without_cutoffs: int = response_field(
+        "Number of authorizers that do not support subject cutoffs."
+    )
     next_change_at: MomentOut | None = response_field(
-        "When the time alone next closes one that is unknown; null if it never will."
+        "Time at which the next authorizer changes from `unknown` to `fail_closed` without a "
+        "report; null if none will."
     )
     unregistered: UnregisteredClients
 

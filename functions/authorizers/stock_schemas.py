@@ -56,7 +56,7 @@ def _cut(value: str) -> str:
 
 def _hex(value: str) -> str:
     if not _HEX.fullmatch(value):
-        raise ValueError("must be 64 hexadecimal digits, in lower case")
+        raise ValueError("must be 64 lower-case hexadecimal digits")
     return value
 
 
@@ -72,17 +72,20 @@ class RegisterStockAuthorizer(OpenBody):
     ) | {"extra": "allow"}
 
     name: ShortName = Field(
-        description="A name that the caller gives to one authorizer only, of at most 255 bytes."
+        description="Name of the authorizer, unique for the caller, of at most 255 bytes."
     )
-    type: _Lenient = Field(default=None, description="The kind of program, if it is a text.")
+    type: _Lenient = Field(
+        default=None, description="Type of the program. Ignored unless it is a string."
+    )
     version: _Lenient = Field(
-        default=None, description="The version of the program, if it is a text."
+        default=None, description="Version of the program. Ignored unless it is a string."
     )
     public_key: _Hash | None = Field(
-        default=None, description="The Ed25519 public key that signs its events, in hexadecimal."
+        default=None, description="Ed25519 public key that signs the events, in hexadecimal."
     )
     metadata: Any = Field(
-        default=None, description="Texts by name; those that fit into 512 bytes are kept."
+        default=None,
+        description="Labels for people, as names with values. Labels beyond 512 bytes are dropped.",
     )
 
     def description(self) -> AuthorizerDescription:
@@ -141,8 +144,8 @@ class StockHeartbeatResponse(Pace):
 class StockEvent(OpenBody):
     """A signed event of a stock authorizer. Unknown fields are ignored."""
 
-    signature: Any = Field(default=None, description="64 bytes, in base64.")
-    signing_payload: Any = Field(default=None, description="The bytes that it covers, in base64.")
+    signature: Any = Field(default=None, description="Base64 of the 64-byte Ed25519 signature.")
+    signing_payload: Any = Field(default=None, description="Base64 of the signed bytes.")
 
     def to_signed_event(self) -> SignedEvent:
         """Return the argument of the operation."""
@@ -154,8 +157,12 @@ class CountedEvents(ResponseBody):
 
     model_config = example(accepted=100, rejected=0)
 
-    accepted: int = response_field("How many events the registered key signed.", minimum=0)
-    rejected: int = response_field("How many events it did not sign.", minimum=0)
+    accepted: int = response_field(
+        "Number of events with a valid signature by the registered key.", minimum=0
+    )
+    rejected: int = response_field(
+        "Number of events without a valid signature by the registered key.", minimum=0
+    )
 
     @classmethod
     def of(cls, counts: StockCounts) -> Self:
@@ -168,8 +175,10 @@ class NativeSrl(ResponseBody):
 
     model_config = example(srl="omdwYXlsb2FkpGtyZXZva2VkX2lkc4A…", version=62)
 
-    srl: str = response_field("The signed list: CBOR, in base64.", **BASE64)
-    version: int = response_field("The sequence of the feed that it covers, plus one.", minimum=1)
+    srl: str = response_field("The signed native list: base64 of CBOR.", **BASE64)
+    version: int = response_field(
+        "Sequence of the last feed entry in the list, plus one.", minimum=1
+    )
 
 
 class NativeKey(ResponseBody):
@@ -184,13 +193,13 @@ class NativeKey(ResponseBody):
     )
 
     key_id: str = response_field("Identifier of the key.", **identifier(SIGNING_KEY))
-    algorithm: str = response_field("Always `Ed25519`.")
-    public_key: str = response_field("The 32 bytes of the public key, in base64.", **BASE64)
+    algorithm: str = response_field("Algorithm of the key. Always `Ed25519`.")
+    public_key: str = response_field("Base64 of the 32-byte public key.", **BASE64)
     public_key_hex: str = response_field(
-        "The same in hexadecimal, which must come first in `TENUO_TRUSTED_KEYS`.",
+        "The public key in hexadecimal. It must come first in `TENUO_TRUSTED_KEYS`.",
         pattern="^[0-9a-f]{64}$",
     )
-    created_at: MomentOut = response_field("When the key was created.")
+    created_at: MomentOut = response_field("Time of creation.")
 
     @classmethod
     def of(cls, signer: NativeSigner) -> Self:

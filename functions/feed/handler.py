@@ -80,37 +80,37 @@ class FeedQuery(BaseModel):
     # The order matters: the API document omits constraints that follow a validator.
     after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] | None = Field(
         default=None,
-        description="The sequence that you have. Omit it if you have none.",
+        description="Sequence of the last feed entry that you have. Omit it if you have none.",
     )
     wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), WHOLE] = Field(
         default=0,
-        description="How many seconds the service may wait for a change before it answers 304. "
-        "More than `max_wait_seconds` counts as `max_wait_seconds`.",
+        description="Maximum number of seconds for which the server delays a 304 until there is a "
+        "change. Values above `max_wait_seconds` count as `max_wait_seconds`.",
     )
 
 
-Version = Annotated[str, Path(description="The version of the list, in decimal digits.")]
+Version = Annotated[str, Path(description="SRL version, in decimal digits.")]
 
 
-_ETAG: Final = {"ETag": header("Identifies the signed head. Send it in `If-None-Match`.")}
+_ETAG: Final = {"ETag": header("Identifies the signed feed head. Send it in `If-None-Match`.")}
 _HEADERS: Final = _ETAG | AGE
 _POLLED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _HEADERS},
-    304: {"description": "The head is the one that `If-None-Match` names", "headers": _HEADERS},
+    304: {"description": "The feed head has not changed", "headers": _HEADERS},
 }
 _BASE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "The base, in gzip",
+        "description": "The base, compressed with gzip",
         "headers": _ETAG,
         "content": {"application/cbor": {"schema": {"type": "string", "format": "binary"}}},
     },
-    304: {"description": "The base is the one that `If-None-Match` names", "headers": _ETAG},
+    304: {"description": "The base is the same as in `If-None-Match`", "headers": _ETAG},
     307: {
-        "description": "The base is larger than 4 MiB; `Location` is its address",
+        "description": "The base is larger than 4 MiB; fetch it from `Location`",
         "headers": bodies.location_header("base"),
     },
 }
-_CONDITION: Final = condition("The `ETag` of the last answer.")
+_CONDITION: Final = condition("The `ETag` of the last response.")
 
 
 @routes.get(

@@ -31,7 +31,9 @@ class FeedHeadBody(ResponseBody):
     model_config = example(**_HEAD)
 
     Payload: str = response_field(
-        "Base64 of a CBOR map with Tenant, Sequence, Chain, IssuedAt, ExpiresAt and Base.", **BASE64
+        "The signed bytes: base64 of a CBOR map with Tenant, Sequence, Chain, IssuedAt, ExpiresAt "
+        "and Base.",
+        **BASE64,
     )
     Signature: Signature
 
@@ -43,12 +45,14 @@ class FeedAnswer(ResponseBody):
 
     head: FeedHeadBody
     entries: list[str] = response_field(
-        "The entries, oldest first: each is base64 of a CBOR map with Sequence, and with Revoked "
-        "and Removed unless these are empty."
+        "The feed entries, oldest first. Each is base64 of a CBOR map with Sequence, and with "
+        "Revoked and Removed unless they are empty."
     )
-    poll_seconds: int = response_field("How many seconds to wait between two polls.", minimum=1)
+    poll_seconds: int = response_field(
+        "Recommended interval between two polls, in seconds.", minimum=1
+    )
     max_wait_seconds: int = response_field(
-        "The longest `wait`, in seconds; 0 if the service does not wait."
+        "Longest `wait`, in seconds; 0 if the service does not support long polls."
     )
 
     @classmethod

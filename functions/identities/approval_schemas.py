@@ -50,13 +50,12 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "expires_at": "2026-11-21T13:05:00Z",
 }
 _WHICH: Final = (
-    "The actions that need an approval: `revocations.unrevoke_others` (that another person, "
-    "identity or API key made or repeated), `srl_signers.force_activate`, `tenant.remove`, "
-    "`admin_keys.create`, "
-    "`settings.weaken`, `signing_keys.revoke_root`, `status_signer.rotate`."
+    "Actions that need an approval: `revocations.unrevoke_others` (made or repeated by another "
+    "person, identity or API key), `srl_signers.force_activate`, `tenant.remove`, "
+    "`admin_keys.create`, `settings.weaken`, `signing_keys.revoke_root`, `status_signer.rotate`."
 )
 _ABOVE: Final = (
-    "How many warrants may be unrevoked without an approval in any hour; null for any number."
+    "Number of warrants that may be unrevoked per hour without an approval; null for no limit."
 )
 
 ApprovalId = Annotated[str, response_field("Identifier of the approval.", **identifier(APPROVAL))]
@@ -94,9 +93,9 @@ class ApprovalQuery(PageQuery):
 class BoundRequest(ResponseBody):
     """The one request that an approval is for."""
 
-    method: str = response_field("Its method.")
-    path: str = response_field("Its path.")
-    sha256: str = response_field("The SHA-256 of its body, in hex.")
+    method: str = response_field("HTTP method.")
+    path: str = response_field("Path of the request.")
+    sha256: str = response_field("SHA-256 of the body, in hexadecimal.")
 
 
 class ApprovalBody(RecordBody):
@@ -105,32 +104,38 @@ class ApprovalBody(RecordBody):
     model_config = example(**_APPROVAL)
 
     id: ApprovalId
-    action: ProtectedAction = response_field("What is to be done.")
-    subject: str = response_field("What it is done to.")
-    count: int = response_field("How often it may be done.")
-    remaining: int = response_field("How often it may still be done.")
-    reason: str = response_field("Why, by the person who asked.")
-    details: dict[str, Any] = response_field("The difference that it makes, as in the audit log.")
+    action: ProtectedAction = response_field("The protected action.")
+    subject: str = response_field("The resource that the action affects.")
+    count: int = response_field("Number of times that the action may be performed.")
+    remaining: int = response_field("Number of remaining uses.")
+    reason: str = response_field("Reason from the requester.")
+    details: dict[str, Any] = response_field(
+        "The difference that the action makes, as in the audit log."
+    )
     request: BoundRequest | None = response_field(
-        "The request that it is for; null for revocations."
+        "The only request that may use the approval; null for revocations."
     )
     record_version: int = response_field(
-        "The version of the record that was compared; 0 if it is new."
+        "Version of the record that the approval was compared with; 0 if the record is new."
     )
     status: ApprovalStatus = response_field(
-        "The decision; `used` if nothing remains, `expired` if it cannot be decided or used now."
+        "Status of the approval. `used`: no uses remain. `expired`: it can no longer be decided "
+        "or used."
     )
-    requested_by: str = response_field("Who asked.")
+    requested_by: str = response_field("Identity of the requester.")
     requested_by_id: str | None = response_field(
-        "The person who asked; null for the operator.", **identifier(PERSON)
+        "Identifier of the person who requested it; null for the operator.", **identifier(PERSON)
     )
-    decided_by: str | None = response_field("Who decided; null if nobody did.")
+    decided_by: str | None = response_field("Identity that decided; null if undecided.")
     decided_by_id: str | None = response_field(
-        "The person who decided; null for the operator.", **identifier(PERSON)
+        "Identifier of the person who decided; null for the operator, or if undecided.",
+        **identifier(PERSON),
     )
-    decided_at: MomentOut | None = response_field("When it was decided.")
-    created_at: MomentOut = response_field("When it was asked for.")
-    expires_at: MomentOut = response_field("The end of the wait for a decision, or of the use.")
+    decided_at: MomentOut | None = response_field("Time of the decision; null if undecided.")
+    created_at: MomentOut = response_field("Time of the request.")
+    expires_at: MomentOut = response_field(
+        "Time until which the approval can be decided, or used once it is approved."
+    )
 
 
 class ApprovalList(ResponseBody):

@@ -51,10 +51,14 @@ routes = router("Identities")
 Provider = Annotated[ProviderId, Path(alias="id")]
 Who = Annotated[PersonId, Path(alias="id")]
 SessionId = Annotated[
-    str, Path(alias="id", description="Identifier of the session, or `current` for this one.")
+    str,
+    Path(
+        alias="id",
+        description="Identifier of the session, or `current` for the session of this request.",
+    ),
 ]
 
-OneRole = Annotated[str, Path(alias="name", description="The name of the role.")]
+OneRole = Annotated[str, Path(alias="name", description="Name of the role.")]
 Which = Annotated[ApprovalId, Path(alias="id")]
 
 _PROVIDERS = "/v1/tenant/identity-providers"

@@ -90,48 +90,52 @@ _SESSION: Final[dict[str, JsonValue]] = {
 }
 
 _EMPTY: Final = BeforeValidator(lambda value: value or None)
-_NAME: Final = "A name for people, which a page to sign in shows."
+_NAME: Final = "Display name, which the sign-in page shows."
 _ISSUER_TEXT: Final = (
-    "The `iss` of its tokens, letter by letter. What it publishes below `/.well-known` is read "
-    "when it is named here."
+    "Issuer: the exact `iss` of its tokens. The service reads the metadata below "
+    "`/.well-known` whenever this field is sent."
 )
 _CLIENT: Final = (
-    "The identifier of the service at the provider. `workload` has none. With `verify_only`, the "
-    "audience."
+    "OAuth client identifier of the service at the provider. For `verify_only`, the audience. "
+    "Not used for `workload`."
 )
-_CLI: Final = "That of the command line, if it has one of its own, which needs no secret."
+_CLI: Final = "OAuth client identifier of the command line, if it has a separate public client."
 _JWKS: Final = (
-    "The public keys of the issuer, if the service cannot reach it. They are then never fetched. "
-    "An empty object removes them. Required for `verify_only`."
+    "JSON Web Key Set of the issuer, for issuers that the service cannot reach. The service "
+    "then never fetches keys. An empty object removes the keys. Required for `verify_only`."
 )
 _ROLE_MAPPINGS: Final = (
-    "The roles of tokens. The first role mapping that matches applies. Without a match, the "
-    "service refuses the token. Required unless `usage` is `verify_only`, which has none."
+    "Role mappings of tokens. The first mapping that matches applies. The service rejects "
+    "tokens without a match. Required unless `usage` is `verify_only`, which allows none."
 )
-_DOMAINS: Final = "The domains of people's e-mail; if there are none, any."
+_DOMAINS: Final = "Allowed domains of people's e-mail addresses. If empty, all domains are allowed."
 _SECONDS: Final = (
-    "How long a session lasts: 3600 for people and 900 for programs, unless you choose."
+    "Lifetime of a session in seconds. The default is 3600 for people and 900 for programs."
 )
 _TRUSTS_EMAIL: Final = (
-    "Whether an e-mail counts as verified if the token has no `email_verified`. Set it only if the "
-    "provider verifies all addresses. People need a verified e-mail."
+    "Whether an e-mail address counts as verified if the token has no `email_verified`. Set "
+    "it only if the provider verifies all addresses. People need a verified e-mail address."
 )
 _STEP_UP: Final = (
-    "The evidence of a fresh sign-in of a person: `auth_time`; `acr:` and values of the claim "
-    "`acr`, separated by spaces; or `sign_in`, which counts each sign-in."
+    "Evidence of a recent sign-in of a person: `auth_time`; `acr:` with values of the claim "
+    "`acr`, separated by spaces; or `sign_in`, which accepts every sign-in."
 )
 _EXCHANGE: Final = (
     "Whether tokens can be exchanged for sessions. The default is true for programs, and for "
-    "people if there is a `cli_client_id`."
+    "people if `cli_client_id` is set."
 )
-_REUSABLE: Final = "Whether a program may exchange one token several times, as in Kubernetes."
+_REUSABLE: Final = (
+    "Whether a program may exchange one token several times, as Kubernetes workloads do."
+)
 
-_ROLE: Final = "The role that it gives: a scope, or one of `GET /v1/roles`."
+_ROLE: Final = "Role to assign: a scope, or the name of a role from `GET /v1/roles`."
 _PREFIXES: Final = (
-    "How the identifiers of warrants begin. If this or `signing_keys` is given, who has the role "
-    "reaches nothing else, and only the endpoints that can tell."
+    "Allowed prefixes of warrant identifiers. If this or `signing_keys` is set, the role is "
+    "limited to these warrants and keys, and to endpoints that support role limits."
 )
-_SIGNING_KEYS: Final = "Identifiers of signing keys, each of which stands for all below it too."
+_SIGNING_KEYS: Final = (
+    "Identifiers of allowed signing keys. Each includes the descendants of the key."
+)
 _OWN_ROLE: Final[dict[str, JsonValue]] = {
     "scopes": ["revoker"],
     "warrant_prefixes": ["svc_wrt_paris-"],
@@ -141,7 +145,7 @@ _ROLE_SHOWN: Final[dict[str, JsonValue]] = {"name": "paris", **_OWN_ROLE, "is_bu
 
 RoleName = Annotated[
     str,
-    Field(description="The name of the role.", json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
+    Field(description="Name of the role.", json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
     AfterValidator(role_name),
 ]
 ProviderId = Annotated[
@@ -159,8 +163,9 @@ Domains = Annotated[
 Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SESSION_SECONDS_MAX)]
 TokenSeconds = Annotated[int, Field(ge=60, le=providers.TOKEN_SECONDS_MAX)]
 _LIFETIME: Final = (
-    "The longest lifetime of its tokens, for `verify_only`. The revocation of a subject leaves "
-    "the list so long after its `issued_before`; if it is not stated, the revocation stays."
+    "Maximum lifetime of tokens in seconds, for `verify_only`. The revocation of a subject "
+    "leaves the SRL this long after its `issued_before`. If null, the revocation never leaves "
+    "the SRL."
 )
 
 
@@ -177,15 +182,15 @@ class RoleMappingInput(RequestBody):
     claims: dict[ConditionName, Condition] = Field(
         min_length=1,
         max_length=providers.CONDITIONS_MAX,
-        description="Values of claims by name. All must match. A claim that is a list must "
-        "contain the value. `*` at the end of a value stands for any text. A name that begins with "
-        "`/` is a JSON Pointer (RFC 6901), such as `/realm_access/roles`.",
+        description="Required claims by name. All must match. A list claim must contain the "
+        "value. A trailing `*` matches any text. A name that begins with `/` is a JSON Pointer "
+        "(RFC 6901), such as `/realm_access/roles`.",
     )
     role: RoleName = Field(description=_ROLE)
     service_account: str | None = Field(
         default=None,
         max_length=63,
-        description="The name of the service account that a program calls as; null for people.",
+        description="Name of the service account for sessions of programs; null for people.",
     )
 
     def to_mapping(self) -> RoleMapping:
@@ -211,8 +216,8 @@ class UpdateIdentityProvider(RequestBody):
     client_secret: ClientSecret | None = Field(
         default=None,
         repr=False,
-        description="The secret of the service at the provider. No response shows it. An empty "
-        "text removes it.",
+        description="OAuth client secret of the service at the provider. No response contains it. "
+        "An empty string removes it.",
     )
     jwks: Jwks | None = Field(default=None, description=_JWKS)
     role_mappings: RoleMappings | None = Field(default=None, description=_ROLE_MAPPINGS)
@@ -242,8 +247,9 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 
     name: Name = Field(description=_NAME)
     usage: Annotated[ProviderUsage, Field(strict=False)] = Field(
-        description="The use of its tokens. `sign_in`: people sign in. `workload`: programs "
-        "exchange them for sessions. `verify_only`: introspection alone. It cannot change later."
+        description="Usage of the tokens. `sign_in`: people sign in. `workload`: programs "
+        "exchange tokens for sessions. `verify_only`: token introspection only. It cannot be "
+        "changed later."
     )
     issuer: Issuer = Field(description=_ISSUER_TEXT)
 
@@ -251,10 +257,10 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 class RoleMappingBody(RecordBody):
     """A role for callers with matching claims."""
 
-    claims: dict[str, str] = response_field("Values of claims by name. All must match.")
+    claims: dict[str, str] = response_field("Required claims by name. All must match.")
     role: str = response_field(_ROLE)
     service_account: str | None = response_field(
-        "The account that a program calls as; null for people."
+        "Name of the service account for sessions of programs; null for people."
     )
 
 
@@ -264,13 +270,15 @@ class EndpointsBody(RecordBody):
     model_config = example(**_ENDPOINTS)
 
     authorization_endpoint: str | None = response_field(
-        "Where people sign in; null if it has none."
+        "URL at which people sign in; null if there is none."
     )
     device_authorization_endpoint: str | None = response_field(
-        "Where a program without a browser begins a sign-in; null if it has none."
+        "URL at which a program without a browser starts a sign-in; null if there is none."
     )
-    token_endpoint: str | None = response_field("Where a code is redeemed; null if it has none.")
-    jwks_uri: str | None = response_field("Where its keys are; null if they are in `jwks`.")
+    token_endpoint: str | None = response_field(
+        "URL at which codes are redeemed; null if there is none."
+    )
+    jwks_uri: str | None = response_field("URL of the issuer's keys; null if they are in `jwks`.")
 
 
 class IdentityProviderBody(EndpointsBody):
@@ -281,26 +289,26 @@ class IdentityProviderBody(EndpointsBody):
     id: ProviderId
     name: str = response_field(_NAME)
     usage: ProviderUsage = response_field(
-        "The use of its tokens: sign-in, workloads or introspection."
+        "Usage of the tokens: sign-in, workloads or introspection only."
     )
     issuer: str = response_field(_ISSUER_TEXT)
     client_id: str | None = response_field(_CLIENT)
     cli_client_id: str | None = response_field(_CLI)
     has_client_secret: bool = response_field("Whether a client secret is stored.")
     jwks: dict[str, Any] | None = response_field(
-        "The keys of the issuer; null if they are fetched."
+        "JSON Web Key Set of the issuer; null if the service fetches the keys."
     )
     role_mappings: tuple[RoleMappingBody, ...] = Field(
         validation_alias="role_mapping_list", description=_ROLE_MAPPINGS
     )
     email_domains: tuple[str, ...] = response_field(_DOMAINS)
-    session_seconds: int = response_field("How long a session lasts.")
+    session_seconds: int = response_field("Lifetime of a session in seconds.")
     allow_token_reuse: bool = response_field(_REUSABLE)
     trusts_email: bool = response_field(_TRUSTS_EMAIL)
     step_up: str = response_field(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
     token_max_seconds: int | None = response_field(_LIFETIME)
-    created_at: MomentOut = response_field("When it was bound.")
+    created_at: MomentOut = response_field("Time of creation.")
 
 
 class IdentityProviderList(PageBody):
@@ -308,7 +316,9 @@ class IdentityProviderList(PageBody):
 
     model_config = example(identity_providers=[_PROVIDER], total=2, cursor=CURSOR)
 
-    identity_providers: list[IdentityProviderBody] = response_field("The newest first.")
+    identity_providers: list[IdentityProviderBody] = response_field(
+        "The identity providers of this page, newest first."
+    )
     total: Total
     cursor: NextCursor
 
@@ -319,7 +329,8 @@ class IdentityProviderCheck(EndpointsBody):
     model_config = example(**_ENDPOINTS, is_stored=True)
 
     is_stored: bool = response_field(
-        "Whether these are stored. If not, send the same `issuer` in a change, which stores them."
+        "Whether the endpoints match the stored ones. If false, update the provider with the same "
+        "`issuer` to store them."
     )
 
     @classmethod
@@ -337,17 +348,19 @@ class PersonBody(RecordBody):
 
     id: PersonId
     email: str = response_field(
-        "The e-mail of the last sign-in, by which the audit log names the person."
+        "E-mail address from the last sign-in. The audit log names the person by it."
     )
-    name: str = response_field("The name of the last sign-in.")
-    role: str = response_field("The role of the person's sessions, from the last sign-in.")
-    status: PersonStatus = response_field("A disabled person has no session, and cannot sign in.")
+    name: str = response_field("Name from the last sign-in.")
+    role: str = response_field("Role from the last sign-in. It applies to the person's sessions.")
+    status: PersonStatus = response_field(
+        "Status of the person. A disabled person has no sessions and cannot sign in."
+    )
     provider_id: str = response_field(
-        "The identity provider of the person's tokens.", **identifier(IDENTITY_PROVIDER)
+        "Identity provider of the person.", **identifier(IDENTITY_PROVIDER)
     )
-    issuer: str = response_field("The issuer of the person's tokens.")
-    subject: str = response_field("The `sub` of the person's tokens.")
-    created_at: MomentOut = response_field("When the person first signed in.")
+    issuer: str = response_field("Issuer of the person's tokens.")
+    subject: str = response_field("Subject of the person's tokens (`sub`).")
+    created_at: MomentOut = response_field("Time of the first sign-in.")
 
 
 class DisablePerson(RequestBody):
@@ -356,7 +369,8 @@ class DisablePerson(RequestBody):
     model_config = example(made_keys="end")
 
     made_keys: Annotated[MadeKeys, Field(strict=False)] = Field(
-        description="`end` revokes API keys that the person made. `keep` leaves them as they are."
+        description="`end`: revoke the API keys that the person created. `keep`: leave them "
+        "unchanged."
     )
 
 
@@ -365,9 +379,9 @@ class DisabledPersonBody(PersonBody):
 
     model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
 
-    keys_ended: int = response_field("How many API keys this request ended.", minimum=0)
+    keys_ended: int = response_field("Number of API keys that this request revoked.", minimum=0)
     keys_left: int = response_field(
-        "How many API keys that the person made are still accepted.", minimum=0
+        "Number of accepted API keys that the person created.", minimum=0
     )
 
     @classmethod
@@ -393,18 +407,22 @@ class SessionBody(RecordBody):
     model_config = example(**_SESSION)
 
     id: str = response_field("Identifier of the session.", **identifier(SESSION))
-    identity: str = response_field("The e-mail of the person or of the service account.")
+    identity: str = response_field(
+        "E-mail address of the person, or e-mail of the service account."
+    )
     owner: Annotated[str | None, _EMPTY] = response_field(
-        "Identifier of the person, or of the service account; null for an operator with a ticket."
+        "Identifier of the person or the service account; null for an operator with a sign-in "
+        "ticket."
     )
     provider_id: Annotated[ProviderId | None, _EMPTY] = response_field(
-        "Identifier of the identity provider; null for an operator with a ticket."
+        "Identifier of the identity provider; null for an operator with a sign-in ticket."
     )
-    created_at: MomentOut = response_field("When the session began.")
+    created_at: MomentOut = response_field("Time of the sign-in.")
     authenticated_at: MomentOut | None = response_field(
-        "When its owner was authenticated; null if the provider gives no evidence (`step_up`)."
+        "Time at which the owner was authenticated; null if the provider gives no evidence (see "
+        "`step_up`)."
     )
-    expires_at: MomentOut = response_field("When it ends.")
+    expires_at: MomentOut = response_field("Expiry of the session.")
 
 
 class SessionList(ResponseBody):
@@ -427,7 +445,7 @@ class PutRole(RequestBody):
 
     model_config = example(**_OWN_ROLE)
 
-    scopes: GivenScopes = Field(description="The scopes that it gives.")
+    scopes: GivenScopes = Field(description="Scopes of the role.")
     warrant_prefixes: Annotated[list[_Prefix], _SOME] | None = Field(
         default=None, description=_PREFIXES
     )
@@ -446,11 +464,13 @@ class RoleBody(RecordBody):
 
     model_config = example(**_ROLE_SHOWN)
 
-    name: str = response_field("The name of the role.")
-    scopes: tuple[Scope, ...] = response_field("The scopes that it gives.")
+    name: str = response_field("Name of the role.")
+    scopes: tuple[Scope, ...] = response_field("Scopes of the role.")
     warrant_prefixes: tuple[str, ...] = response_field(_PREFIXES)
     signing_keys: tuple[str, ...] = response_field(_SIGNING_KEYS)
-    is_built_in: bool = response_field("Whether it is one of the scopes, which cannot be changed.")
+    is_built_in: bool = response_field(
+        "Whether the role is built in. Built-in roles are the scopes, and cannot be changed."
+    )
 
 
 class RoleList(ResponseBody):
@@ -458,4 +478,4 @@ class RoleList(ResponseBody):
 
     model_config = example(roles=[_ROLE_SHOWN])
 
-    roles: list[RoleBody] = response_field("The built-in roles, then the others by name.")
+    roles: list[RoleBody] = response_field("The built-in roles, then the other roles by name.")

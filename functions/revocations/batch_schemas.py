@@ -55,7 +55,7 @@ class BatchRevocations(RequestBody):
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] | None = (
         Field(
             default=None,
-            description="The identifiers of the warrants. With `unrevoke`, pass either these or "
+            description="Identifiers of the warrants. With `unrevoke`, pass either this or "
             "`revocation_ids`.",
         )
     )
@@ -63,23 +63,24 @@ class BatchRevocations(RequestBody):
         Annotated[list[OneRevocation], Field(min_length=1, max_length=BATCH_MAX)] | None
     ) = Field(
         default=None,
-        description="The identifiers of the revocations, with `unrevoke` only. A warrant that was "
-        "taken back and revoked again has another one.",
+        description="Identifiers of the revocations, only with `unrevoke`. If a warrant was "
+        "unrevoked and revoked again, it has a new revocation identifier.",
     )
-    reason: Reason = Field(description="Why. With `unrevoke` it is in the audit log only.")
+    reason: Reason = Field(
+        description="Reason. With `unrevoke`, it is recorded only in the audit log."
+    )
     warrant_expires_at: MomentIn | None = Field(
         default=None,
-        description="When all of the warrants themselves end, as for a single revocation. With "
-        "`revoke` only.",
+        description="Expiry of all these warrants, as for a single revocation. Only with `revoke`.",
     )
     batch_id: BatchId | None = Field(
         default=None,
-        description="The batch that the call belongs to. Choose `svc_bat_` and a ULID, so that you "
-        "can repeat a call whose answer was lost. If it is omitted, the call begins a batch.",
+        description="Batch of the call. Choose `svc_bat_` and a ULID, so that you can repeat the "
+        "call after a lost response. If omitted, the service creates a batch.",
     )
     dry_run: bool = Field(
         default=False,
-        description="If true, nothing is changed. The results are what the call would do.",
+        description="Change nothing, and return the results that the call would have.",
     )
 
     def batch(self) -> BatchRequest:
@@ -88,7 +89,9 @@ class BatchRevocations(RequestBody):
         revokes = self.action is BatchAction.REVOKE
         given = self.warrant_ids, self.revocation_ids
         if revokes and (self.warrant_ids is None or by_revocation):
-            raise InvalidRequest("warrant_ids: is required with revoke, without revocation_ids.")
+            raise InvalidRequest(
+                "warrant_ids: is required with revoke, and revocation_ids must be omitted."
+            )
         if given.count(None) != 1:
             raise InvalidRequest("body: pass either warrant_ids or revocation_ids.")
         if not revokes and self.warrant_expires_at is not None:
@@ -112,20 +115,25 @@ class RevocationChange(ResponseBody):
         id="svc_wrt_laptop-17", outcome="revoked", revocation_id=sample(REVOCATION)
     )
 
-    id: str = response_field("The identifier of the warrant or of the revocation, as it was given.")
+    id: str = response_field("Identifier from the request: of the warrant or the revocation.")
     outcome: BatchOutcome = response_field(
-        "`revoked`: by this call, or by an equal one before. `already_revoked`: before, by a call "
-        "that was not of this batch. `extended`: before, and by this call to a later end, or for "
-        "good. `unrevoked`: by this call, or by an equal one before. "
-        "`not_revoked`: there was nothing to take back. `failed`: nothing is known to be done; "
-        "`code` and `message` say why."
+        "`revoked`: by this call, or by the same call before. `already_revoked`: by an earlier "
+        "call of another batch. `extended`: revoked before, and now until a later expiry or "
+        "permanently. `unrevoked`: by this call, or by the same call before. `not_revoked`: there "
+        "was no revocation to remove. `failed`: the result is unknown or the write failed; see "
+        "`code` and `message`."
     )
     revocation_id: str | None = optional(
-        "Identifier of the revocation that the warrant has, or had; absent if there is none."
+        "Identifier of the current or removed revocation of the warrant; absent if there is none."
     )
-    warrant_id: str | None = optional("The warrant, if `id` is that of a revocation of it.")
-    code: str | None = optional("The error code, if it failed; `unavailable` may be repeated.")
-    message: str | None = optional("What is wrong, for people.")
+    warrant_id: str | None = optional(
+        "Identifier of the warrant, if `id` is the identifier of a revocation."
+    )
+    code: str | None = optional(
+        "Error code, only if the outcome is `failed`. After `unavailable`, the call can be "
+        "repeated."
+    )
+    message: str | None = optional("Error message for people, only if the outcome is `failed`.")
 
     @classmethod
     def of(cls, result: BatchResult) -> Self:
@@ -145,12 +153,16 @@ class OutcomeCounts(ResponseBody):
     """The number of identifiers with each outcome."""
 
     revoked: int = response_field("Revoked.", minimum=0)
-    already_revoked: int = response_field("Revoked before.", minimum=0)
+    already_revoked: int = response_field(
+        "Number of warrants that were already revoked.", minimum=0
+    )
     extended: int = response_field(
-        "Revoked before, and now until a later end, or for good.", minimum=0
+        "Number of revocations extended to a later expiry, or made permanent.", minimum=0
     )
     unrevoked: int = response_field("Unrevoked.", minimum=0)
-    not_revoked: int = response_field("Not revoked, so there was nothing to take back.", minimum=0)
+    not_revoked: int = response_field(
+        "Number of warrants without a revocation to remove.", minimum=0
+    )
     failed: int = response_field("Failed.", minimum=0)
 
 
@@ -174,10 +186,10 @@ class RevocationChanges(ResponseBody):
 
     batch_id: str = response_field("Identifier of the batch.", **identifier(BATCH))
     results: list[RevocationChange] = response_field(
-        "A result for each identifier, in the order in which they were given; once if it was "
-        "repeated."
+        "One result per identifier, in the order of the request. Repeated identifiers have one "
+        "result."
     )
-    counts: OutcomeCounts = response_field("The number of results with each outcome.")
+    counts: OutcomeCounts = response_field("Number of results with each outcome.")
 
     @classmethod
     def of(cls, results: BatchResults) -> Self:

@@ -36,7 +36,8 @@ from shared.web.unregistered import UNREGISTERED, UnregisteredClientBody, Unregi
 ChangeId = Annotated[
     str,
     response_field(
-        "Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)]
+        "Identifier of the change: of the revocation, batch, key or SRL signer.",
+        examples=[sample(BATCH), sample(SIGNING_KEY)],
     ),
 ]
 _WAIT_MAX: Final = 3600
@@ -72,8 +73,8 @@ class PropagationQuery(BaseModel):
     # The order matters: the API document omits constraints that follow a validator.
     wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _WAIT] = Field(
         default=0,
-        description="How many seconds the service may wait until the propagation is complete. It "
-        "waits for 25 seconds at most, and on Lambda not at all.",
+        description="Maximum number of seconds for which the server waits until the propagation "
+        "is complete. It waits for at most 25 seconds, and on AWS Lambda not at all.",
     )
 
 
@@ -83,35 +84,38 @@ Wait = Annotated[PropagationQuery, Query()]
 class PropagatedEntry(RecordBody):
     """The first feed entry that makes clients refuse the revoked warrants."""
 
-    sequence: int = response_field("Its number.", minimum=0)
-    issued_at: MomentOut = response_field("When it was published.")
+    sequence: int = response_field("Sequence of the entry.", minimum=0)
+    issued_at: MomentOut = response_field("Publication time of the entry.")
 
 
 class PropagatedSrl(ResponseBody):
     """The first SRL that contains the revocation."""
 
-    version: int = response_field("Its version.", minimum=1)
+    version: int = response_field("Version of the SRL.", minimum=1)
 
 
 class ChangeCounts(RecordBody):
     """The number of registered authorizers, and their states."""
 
     total: int = response_field(
-        "All that are registered, and were seen in the last 30 days; for an API key, those that it "
-        "registered.",
+        "Number of registered authorizers that reported within the last 30 days. For an API key, "
+        "only authorizers that it registered.",
         minimum=0,
     )
     enforced: int = response_field(
-        "Those that reported this entry or a later one, with the right chain.", minimum=0
-    )
-    fail_closed: int = response_field(
-        "Those that did not, but refuse every request unless they have the entry: it is older than "
-        "the state that they accept.",
+        "Number of authorizers that reported this entry or a later one, with the right chain hash.",
         minimum=0,
     )
-    unknown: int = response_field("The others.", minimum=0)
+    fail_closed: int = response_field(
+        "Number of authorizers that did not report the entry, but refuse every request without it "
+        "because their state is stale.",
+        minimum=0,
+    )
+    unknown: int = response_field("Number of authorizers in neither of these states.", minimum=0)
     unsupported: int = response_field(
-        "Those of the unknown that do not support subject cutoffs, if one was revoked.", minimum=0
+        "Number of the unknown authorizers that do not support subject cutoffs, if the change "
+        "revoked one.",
+        minimum=0,
     )
 
 
@@ -119,8 +123,8 @@ class AuthorizerCounts(ChangeCounts):
     """The number of registered authorizers, their states, and the number without a key."""
 
     key_unverified: int = response_field(
-        "Those of all that are registered without a key of their own, so that others may report "
-        "for them."
+        "Number of registered authorizers without a verified key. Other programs can report for "
+        "them."
     )
 
 
@@ -128,15 +132,15 @@ class _LaggingBody(ResponseBody):
     """An authorizer that did not report the entry."""
 
     id: str = response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
-    name: str = response_field("The name that it registered with.")
+    name: str = response_field("Name from the registration.")
     enforcement: str = response_field(
-        "What is known of it. `unsupported`: it does not refuse tokens by subject cutoffs.",
+        "State of the authorizer. `unsupported`: it does not support subject cutoffs.",
         enum=[EnforcementState.FAIL_CLOSED, EnforcementState.UNKNOWN, EnforcementState.UNSUPPORTED],
     )
-    last_seen_at: MomentOut = response_field("The time of its last heartbeat that was stored.")
+    last_seen_at: MomentOut = response_field("Time of the last stored heartbeat.")
     fail_closed_at: MomentOut | None = response_field(
-        "From when on it refuses every request unless it has the entry by then; null if that is "
-        "not known, or if it lets requests through with an old state."
+        "Time from which the authorizer refuses every request without the entry; null if unknown, "
+        "or if it fails open."
     )
 
     @classmethod
@@ -156,8 +160,8 @@ class _LaggingBody(ResponseBody):
 
 
 _LAGGING_AUTHORIZERS: Final = (
-    "The authorizers whose state is not `enforced`: the unknown ones first, then those that were "
-    "not seen for the longest time."
+    "Authorizers in a state other than `enforced`: unknown authorizers first, then by the "
+    "oldest heartbeat."
 )
 
 
@@ -166,9 +170,11 @@ class RevocationLaggingAuthorizer(_LaggingBody):
 
     model_config = example(**_LAGGING_REVOCATION)
 
-    key_verified: bool = response_field("Whether it has a key, and signs its reports.")
+    key_verified: bool = response_field(
+        "Whether the authorizer has a verified key and signs its reports."
+    )
     sequence: int | None = response_field(
-        "The last entry that it reported; null if it reported none."
+        "Sequence of the last reported entry; null if none was reported."
     )
 
     @classmethod
@@ -206,25 +212,26 @@ class RevocationPropagation(ResponseBody):
 
     revocation_id: RevocationId
     warrant_id: SignedWarrantId
-    revoked_at: MomentOut = response_field("When the warrant was revoked.")
+    revoked_at: MomentOut = response_field("Time of the revocation.")
     feed: PropagatedEntry | None = response_field(
-        "The first entry of the feed that says so; null if there is none yet, or if the warrant "
-        "has left the list. If more than 1000 entries followed, a later one."
+        "First feed entry that contains the revocation; null if there is none yet, or if the "
+        "warrant has left the SRL. If more than 1000 entries followed, it is a later entry."
     )
     srl: PropagatedSrl | None = response_field(
-        "The first list that says so, of those whose heads are kept; null if there is none yet."
+        "First SRL that contains the revocation, among the SRLs in the history; null if there is "
+        "none yet."
     )
     ended_at: MomentOut | None = optional(
-        "When the warrant ended; only if it has left the list for that. Authorizers refuse it "
-        "because it ended, and need no entry."
+        "Expiry of the warrant, only if it has left the SRL because it expired. Authorizers "
+        "refuse an expired warrant without an entry."
     )
     authorizers: AuthorizerCounts
     is_complete: bool = response_field(
-        "Whether every registered authorizer refuses the warrant: none is unknown, and at least "
-        "one is registered."
+        "Whether every registered authorizer refuses the warrant: at least one is registered, and "
+        "none is unknown."
     )
     is_verified: bool = response_field(
-        "Whether it is complete, and each registered authorizer has a verified key."
+        "Whether the propagation is complete and every registered authorizer has a verified key."
     )
     lagging_authorizers: RevocationLaggingAuthorizers = response_field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
@@ -256,10 +263,10 @@ class RevocationPropagation(ResponseBody):
 class ActorBody(RecordBody):
     """The caller that made a change."""
 
-    identity: str = response_field("As the audit log names callers.")
-    key_id: str | None = response_field("The API key that was used; null if none was.")
+    identity: str = response_field("Name of the caller in the audit log.")
+    key_id: str | None = response_field("Identifier of the API key; null if none was used.")
     name: str | None = response_field(
-        "The name that the key or the person had; null if it is not known."
+        "Name of the API key or the person at that time; null if unknown."
     )
 
 
@@ -268,14 +275,16 @@ class ListedChange(RecordBody):
 
     model_config = example(**_CHANGE)
 
-    id: str = response_field("Identifier of the revocation, the batch, the key or the list signer.")
-    kind: ChangeKind = response_field("What was revoked.")
-    name: str | None = response_field("The warrant, or the name of the key; null if it has none.")
-    recorded_at: MomentOut = response_field(
-        "When it was recorded: from then on the service refuses it."
+    id: str = response_field("Identifier of the revocation, batch, key or SRL signer.")
+    kind: ChangeKind = response_field("Kind of the revoked resource.")
+    name: str | None = response_field(
+        "Identifier of the warrant, or name of the key; null if there is none."
     )
-    reason: str | None = response_field("Why; null if no reason is given or known.")
-    actor: ActorBody | None = response_field("Who made it; null if that is not known.")
+    recorded_at: MomentOut = response_field(
+        "Time of the change. The service rejects the revoked resource from this time on."
+    )
+    reason: str | None = response_field("Reason; null if none was given, or if it is unknown.")
+    actor: ActorBody | None = response_field("Caller that made the change; null if unknown.")
 
 
 class ChangeList(PageBody):
@@ -284,20 +293,22 @@ class ChangeList(PageBody):
     model_config = example(changes=[_CHANGE], total=1, cursor=CURSOR)
 
     changes: list[ListedChange] = response_field("The changes of this page, newest first.")
-    total: int | None = response_field(
-        "Number of changes; null, as they are not counted.", minimum=0
-    )
+    total: int | None = response_field("Always null. Changes are not counted.", minimum=0)
     cursor: NextCursor
 
 
 class ChangesQuery(PageQuery):
     """The query of GET /v1/changes. Both times are inclusive."""
 
-    kind: ChangeKind | None = Field(default=None, description="What was revoked.")
+    kind: ChangeKind | None = Field(default=None, description="Return only changes of this kind.")
     from_: MomentIn | None = Field(
-        default=None, alias="from", description="The earliest time; 7 days before `to` if absent."
+        default=None,
+        alias="from",
+        description="Earliest time, inclusive. The default is 7 days before `to`.",
     )
-    to: MomentIn | None = Field(default=None, description="The latest time; now if absent.")
+    to: MomentIn | None = Field(
+        default=None, description="Latest time, inclusive. The default is now."
+    )
 
     def filters(self, now: datetime) -> ChangeFilters:
         """Return the filters. Raises `InvalidRequest` if the window ends before it begins."""
@@ -312,21 +323,26 @@ class ChangeReachBody(RecordBody):
     """The number of keys and warrants that a change revoked."""
 
     keys: int = response_field(
-        "How many keys: those below a signing key if they went with it.", minimum=0
+        "Number of keys, including revoked descendants of a signing key.", minimum=0
     )
-    warrants: int = response_field("How many warrants: those named, or those that the key signed.")
+    warrants: int = response_field(
+        "Number of warrants: the named warrants, or the warrants that the key signed."
+    )
 
 
 class ChangeEntry(ResponseBody):
     """The part of a change that the feed contains."""
 
     sequence: int | None = response_field(
-        "The entry from which on it has all; null if none has yet."
+        "Sequence of the first entry with which the feed contains the whole change; null if there "
+        "is none yet."
     )
-    issued_at: MomentOut | None = response_field("When that entry was published.")
-    published: int = response_field("How many of its parts the feed has.", minimum=0)
+    issued_at: MomentOut | None = response_field(
+        "Publication time of that entry; null if there is none yet."
+    )
+    published: int = response_field("Number of published parts of the change.", minimum=0)
     total: int = response_field(
-        "How many parts it has: warrants of a batch that are revoked and not ended."
+        "Number of parts of the change: revoked warrants of a batch that have not expired."
     )
 
     @classmethod
@@ -344,7 +360,7 @@ class ChangeEntry(ResponseBody):
 class ChangeSrl(PropagatedSrl, RecordBody):
     """The first SRL that contains a change."""
 
-    issued_at: MomentOut = response_field("When it was issued.")
+    issued_at: MomentOut = response_field("Issue time of the SRL.")
 
 
 class LaggingAuthorizer(_LaggingBody):
@@ -352,14 +368,17 @@ class LaggingAuthorizer(_LaggingBody):
 
     model_config = example(**_LAGGING_CHANGE)
 
-    owner: str = response_field("Who registered it.")
+    owner: str = response_field("Identity that registered the authorizer.")
     sequence: int | None = response_field(
-        "The last entry that it reported; null if it reported none."
+        "Sequence of the last reported entry; null if none was reported."
     )
     lag_entries: int | None = response_field(
-        "How many entries it lacks until the change; null if it reported none, or no entry has it."
+        "Number of missing entries up to the change; null if none was reported, or if the change "
+        "is not published."
     )
-    fail_open: bool = response_field("Whether it lets requests through with an old state.")
+    fail_open: bool = response_field(
+        "Whether the authorizer accepts warrants while its state is stale."
+    )
 
     @classmethod
     def of(cls, status: AuthorizerStatus, entry: PublishedEntry | None) -> Self:
@@ -405,30 +424,41 @@ class ChangeBody(ListedChange):
         unregistered=[UNREGISTERED],
     )
 
-    can_unrevoke: bool = response_field("Whether a revocation of it can still be removed.")
+    can_unrevoke: bool = response_field(
+        "Whether the change has a revocation that can still be removed."
+    )
     unrevoked_at: MomentOut | None = optional(
-        "When the warrant was unrevoked; only if the change is a revocation that was removed."
+        "Time at which the warrant was unrevoked; absent unless the change is a removed revocation."
     )
-    reach: ChangeReachBody = response_field("What it revoked.")
+    reach: ChangeReachBody = response_field("Number of revoked keys and warrants.")
     feed: ChangeEntry | None = response_field(
-        "How far the feed has it; null for an API key, which only the service accepts."
+        "Publication in the feed; null for an API key, which only the service accepts."
     )
-    srl: ChangeSrl | None = response_field("The first list that has it; null if there is none yet.")
+    srl: ChangeSrl | None = response_field(
+        "First SRL that contains the change; null if there is none yet."
+    )
     srl_due_at: MomentOut | None = response_field(
-        "By when the next list is due; null if a list has it, or none will."
+        "Time by which the next SRL must be published; null if an SRL contains the change, or if "
+        "none will."
     )
     authorizers: ChangeCounts
     is_complete: bool = response_field(
-        "Whether every registered authorizer refuses it. For an API key: whether no authorizer is "
-        "registered by it any more."
+        "Whether every registered authorizer enforces the change. For an API key: whether it has "
+        "no registered authorizers."
     )
-    completed_at: MomentOut | None = response_field("When the last one was known to refuse it.")
+    completed_at: MomentOut | None = response_field(
+        "Time at which the last authorizer was known to enforce the change; null if the change is "
+        "not complete."
+    )
     propagation_curve: CurvePoints = response_field(
-        "Seconds after `recorded_at` at which an authorizer was known to refuse it, and its state, "
-        "in order. If there are more than 200, those are evenly chosen.",
+        "Seconds after `recorded_at` at which each authorizer was known to enforce the change, "
+        "with its state, in ascending order. More than 200 points are sampled evenly.",
         maxItems=model.CURVE_MAX,
     )
-    is_upper_bound: bool = response_field("Whether some may have refused it earlier; never later.")
+    is_upper_bound: bool = response_field(
+        "Whether the times are upper bounds. Authorizers may have enforced the change earlier, "
+        "but not later."
+    )
     lagging_authorizers: LaggingAuthorizers = response_field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
     )
@@ -478,10 +508,12 @@ class SearchQuery(BaseModel):
     """The query of a search."""
 
     q: str = Field(
-        min_length=2, max_length=200, description="An identifier, the beginning of one, or words."
+        min_length=2,
+        max_length=200,
+        description="An identifier, the beginning of an identifier, or words of a name.",
     )
     limit: Annotated[int, Field(ge=1, le=_HITS_MAX), _LIMIT] = Field(
-        default=8, description="The maximum number of results."
+        default=8, description="Maximum number of results."
     )
 
 
@@ -491,7 +523,7 @@ class SearchHit(RecordBody):
     model_config = example(**_HIT)
 
     kind: str = response_field(
-        "What it is.",
+        "Kind of the resource.",
         enum=[
             "warrant",
             "revocation",
@@ -503,12 +535,15 @@ class SearchHit(RecordBody):
             "audit_entry",
         ],
     )
-    id: str = response_field("Its identifier.")
+    id: str = response_field("Identifier of the resource.")
     name: str | None = response_field(
-        "Its name, the warrant of a revocation, or the action of an entry."
+        "Name of the resource, the warrant of a revocation, or the action of an audit entry; null "
+        "if there is none."
     )
-    note: str | None = response_field("More of it, such as the reason of a revocation.")
-    status: str | None = response_field("Its status; null if it has none.")
+    note: str | None = response_field(
+        "Further information, such as the reason of a revocation; null if there is none."
+    )
+    status: str | None = response_field("Status of the resource; null if it has none.")
 
 
 class SearchResults(ResponseBody):
@@ -516,4 +551,4 @@ class SearchResults(ResponseBody):
 
     model_config = example(results=[_HIT])
 
-    results: list[SearchHit] = response_field("Each once.")
+    results: list[SearchHit] = response_field("The resources found, each listed once.")

@@ -124,7 +124,7 @@ def _cursor_scope(query: RevocationQuery) -> str:
     responses={
         200: {
             "model": NamedRevocation,
-            "description": "The warrant was revoked already; this is its record",
+            "description": "The warrant is already revoked; the response is its revocation record",
         }
     },
 )
@@ -212,7 +212,7 @@ async def list_unrevoke_manifest_members(
 async def apply_unrevoke_manifest_part(
     request: ApiRequest,
     manifest_id: Which,
-    number: Annotated[int, Path(description="The number of the part, from 1."), WHOLE],
+    number: Annotated[int, Path(description="Number of the part, from 1."), WHOLE],
     body: ApplyManifestPart,
 ) -> ManifestPartChanges:
     """Unrevoke up to 500 members of a manifest.
@@ -274,7 +274,7 @@ async def get_revocation_propagation(
     An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry.
     It is *fail_closed* if it did not report the entry, but without it its state would exceed its
     staleness limit. It then refuses every request. `is_complete` means that no authorizer is
-    *unknown*. With `wait`, the service delays a response that is not is_complete.
+    *unknown*. With `wait`, the service delays a response that is not complete.
 
     The proof relies on the entries and staleness limits that authorizers report, which the service
     cannot verify. It assumes that the clocks of the service differ by less than a minute. It covers
@@ -321,9 +321,9 @@ async def get_change(
     """Get a change, and the authorizers that are known to enforce it.
 
     The states and `is_complete` are the same as in the proof of propagation, for the feed entry
-    that completes the change. With `wait`, the service delays a response that is not is_complete.
+    that completes the change. With `wait`, the service delays a response that is not complete.
     If a warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and
-    no authorizer is holding.
+    no authorizer has the state `enforced`.
 
     404: there is no such change.
     """
@@ -338,7 +338,9 @@ async def get_change(
 async def delete_revocation(
     request: ApiRequest,
     revocation_id: Annotated[RevocationId, Path(alias="id")],
-    reason: Annotated[Reason | None, Query(description="Why, for the audit log.")] = None,
+    reason: Annotated[
+        Reason | None, Query(description="Reason, recorded in the audit log.")
+    ] = None,
 ) -> None:
     """Delete a revocation.
 

@@ -59,12 +59,17 @@ class CreateManifest(RequestBody):
 
     model_config = example(batch_id=sample(BATCH))
 
-    batch_id: BatchId | None = Field(default=None, description="All revocations of this batch.")
+    batch_id: BatchId | None = Field(
+        default=None, description="Include all revocations of this batch."
+    )
     revocation_ids: (
         Annotated[list[OneRevocation], Field(min_length=1, max_length=MEMBERS_MAX)] | None
-    ) = Field(default=None, description="Identifiers of revocations.")
+    ) = Field(default=None, description="Identifiers of revocations to include.")
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=MEMBERS_MAX)] | None = (
-        Field(default=None, description="Warrants, which stand for their present revocations.")
+        Field(
+            default=None,
+            description="Identifiers of warrants. Their current revocations are included.",
+        )
     )
 
     def to_arguments(self) -> dict[str, Any]:
@@ -80,7 +85,7 @@ class ApplyManifestPart(RequestBody):
 
     model_config = example(reason="imported by mistake")
 
-    reason: Reason = Field(description="Why, for the audit log.")
+    reason: Reason = Field(description="Reason, recorded in the audit log.")
 
 
 class ManifestGroup(RecordBody):
@@ -88,10 +93,16 @@ class ManifestGroup(RecordBody):
 
     model_config = example(**_GROUP)
 
-    created_by: str | None = response_field("Who revoked; null for all groups after the first 50.")
-    created_by_id: str | None = response_field("The person who revoked; null if it was no person.")
-    reason: str | None = response_field("The reason; null for all groups after the first 50.")
-    count: int = response_field("The number of members.", minimum=1)
+    created_by: str | None = response_field(
+        "Identity that revoked the warrants; null for all groups after the first 50."
+    )
+    created_by_id: str | None = response_field(
+        "Identifier of the person who revoked the warrants; null if it was not a person."
+    )
+    reason: str | None = response_field(
+        "Reason of the revocations; null for all groups after the first 50."
+    )
+    count: int = response_field("Number of members.", minimum=1)
 
 
 class ManifestBody(RecordBody):
@@ -101,19 +112,22 @@ class ManifestBody(RecordBody):
 
     id: ManifestId
     unrevoke_batch_id: str = response_field(
-        "The batch that the changes by this manifest belong to.", **identifier(BATCH)
+        "Identifier of the batch for all changes by this manifest.", **identifier(BATCH)
     )
     sha256: str = response_field(
-        "The SHA-256, in hex, of the identifiers of the revocations, sorted, each with a line feed."
+        "SHA-256, in hexadecimal, of the sorted revocation identifiers, each followed by a line "
+        "feed."
     )
-    count: int = response_field("The number of members.", minimum=0, maximum=MEMBERS_MAX)
-    parts: int = response_field(f"The number of its parts, of {PART_SIZE} members each.", minimum=0)
+    count: int = response_field("Number of members.", minimum=0, maximum=MEMBERS_MAX)
+    parts: int = response_field(f"Number of parts, with up to {PART_SIZE} members each.", minimum=0)
     groups: list[ManifestGroup] = response_field(
-        "How many members each identity revoked for each reason, the largest groups first."
+        "Number of members by identity and reason, largest groups first."
     )
-    created_by: str = response_field("Who created the manifest.")
-    created_at: MomentOut = response_field("When it was created.")
-    expires_at: MomentOut = response_field("When it ends. Afterwards it is not found.")
+    created_by: str = response_field("Identity that created the manifest.")
+    created_at: MomentOut = response_field("Time of creation.")
+    expires_at: MomentOut = response_field(
+        "Expiry of the manifest. It is not available afterwards."
+    )
 
 
 class NewManifest(ManifestBody):
@@ -123,7 +137,7 @@ class NewManifest(ManifestBody):
 
     not_revoked: list[str] = Field(
         default_factory=list,
-        description="The identifiers of the request by which nothing is revoked.",
+        description="Identifiers from the request without a revocation.",
     )
 
     @classmethod
@@ -157,11 +171,13 @@ class ManifestMember(RecordBody):
     model_config = example(**_MEMBER)
 
     revocation_id: RevocationId
-    warrant_id: str = response_field("The warrant.")
+    warrant_id: str = response_field("Identifier of the warrant.")
     created_by: str | None = response_field(
-        "Who revoked; null if the revocation does not exist any more."
+        "Identity that revoked the warrant; null if the revocation no longer exists."
     )
-    reason: str | None = response_field("Why; null if the revocation does not exist any more.")
+    reason: str | None = response_field(
+        "Reason of the revocation; null if the revocation no longer exists."
+    )
 
 
 class ManifestMembers(PageBody):
@@ -169,6 +185,6 @@ class ManifestMembers(PageBody):
 
     model_config = example(members=[_MEMBER], total=640, cursor=CURSOR)
 
-    members: list[ManifestMember] = response_field("The members, sorted by the revocation.")
-    total: int = response_field("The number of members.", minimum=0)
+    members: list[ManifestMember] = response_field("The members, sorted by revocation identifier.")
+    total: int = response_field("Number of members.", minimum=0)
     cursor: NextCursor

@@ -54,20 +54,19 @@ class CreateRevocation(WarrantReferenceBody):
 
     warrant_id: WarrantId | None = Field(
         default=None,
-        description="The warrant to revoke. The service may not know it. Pass either this or "
-        "`token`.",
+        description="Identifier of the warrant to revoke, which the service need not have signed. "
+        "Pass either this or `token`.",
     )
     reason: Reason = Field(
-        description="Why it is revoked, in one or more lines. Leading and trailing white space is "
-        "removed."
+        description="Reason, in one or more lines. Leading and trailing white space is removed."
     )
     warrant_expires_at: MomentIn | None = Field(
         default=None,
-        description="When the warrant itself ends, in the future. The warrant is removed from the "
-        "Signed Revocation List one list lifetime after this moment, so pass it only if verifiers "
-        "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
-        "the two must be equal. For a `jwt-subject` of a bound issuer, the default is "
-        "`issued_before` plus its `token_max_seconds`.",
+        description="Expiry of the warrant, in the future. The warrant leaves the Signed "
+        "Revocation List one SRL lifetime after this time, so pass it only if verifiers refuse "
+        "the warrant from then on. If the service signed the warrant with an `expires_at`, the "
+        "two must be equal. For a `jwt-subject` of a bound issuer, the default is `issued_before` "
+        "plus its `token_max_seconds`.",
     )
 
 
@@ -75,16 +74,16 @@ class CheckQuery(BaseModel):
     """The query of GET /v1/revocations/check: a warrant, or a token."""
 
     warrant_id: WarrantId | None = Field(
-        default=None, description="The warrant to check. Pass either this or a token."
+        default=None, description="Identifier of the warrant. Pass either this or a token."
     )
-    token_kind: TokenKind | None = Field(default=None, description="The kind of a token.")
+    token_kind: TokenKind | None = Field(default=None, description="Kind of the token.")
     token_issuer: TokenPart | None = Field(
-        default=None, description="The issuer of a token, as its kind has it; else omitted."
+        default=None, description="Issuer of the token, if its kind has one; otherwise omit it."
     )
-    token_value: TokenPart | None = Field(default=None, description="The value of a token.")
+    token_value: TokenPart | None = Field(default=None, description="Value of the token.")
     token_issued_before: Annotated[IssuedBefore, WHOLE] | None = Field(
         default=None,
-        description="`jwt-subject` alone: the `iat` of a token, rounded up to whole seconds, or 0.",
+        description="`jwt-subject` only: the `iat` of a token, rounded up to whole seconds, or 0.",
     )
 
     @property
@@ -109,7 +108,7 @@ class CheckRevocations(RequestBody):
     model_config = example(warrant_ids=["svc_wrt_laptop-17", "svc_wrt_laptop-18"])
 
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] = Field(
-        description="The identifiers of the warrants."
+        description="Identifiers of the warrants."
     )
 
 
@@ -133,18 +132,27 @@ class RevocationRecord(RecordBody):
 
     id: RevocationId
     warrant_id: SignedWarrantId
-    reason: str = response_field("Why the warrant was revoked.")
-    created_at: MomentOut = response_field("When the warrant was revoked.")
+    reason: str = response_field("Reason of the revocation.")
+    created_at: MomentOut = response_field("Time of the revocation.")
     created_by: str = response_field(
-        "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
-        "key without an account."
+        "Identity that revoked the warrant, as in the audit log: the e-mail of a person, "
+        "`<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a key without a "
+        "service account."
     )
-    created_by_id: str | None = optional("The person who revoked it, if a person did.")
-    batch_id: str | None = optional("The batch that revoked it, if one did.")
-    token_issuer: str | None = optional("The issuer of the token, if the request named one.")
-    token_value: str | None = optional("The value of the token, if the request named one.")
+    created_by_id: str | None = optional(
+        "Identifier of the person who revoked the warrant; absent if it was not a person."
+    )
+    batch_id: str | None = optional(
+        "Identifier of the batch; absent if the revocation has no batch."
+    )
+    token_issuer: str | None = optional(
+        "Issuer of the token; absent unless the request named a token."
+    )
+    token_value: str | None = optional(
+        "Value of the token; absent unless the request named a token."
+    )
     created_by_name: str | None = optional(
-        "The name that the API key had; only if `include` asks for it and it is known."
+        "Name of the API key at that time, only with `include=names`; absent if unknown."
     )
 
 
@@ -154,8 +162,8 @@ class NamedRevocation(RevocationRecord):
     model_config = example(**_RECORD, created_by_name=_NAME)
 
     created_by_name: str | None = response_field(
-        "The name that the API key had; null if the warrant was not revoked over HTTP, or before "
-        "names were recorded."
+        "Name of the API key at that time; null if the warrant was not revoked over HTTP, or if "
+        "the record is older than this field."
     )
 
 
@@ -165,11 +173,12 @@ class RevocationWithPublication(NamedRevocation):
     model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, srl_version=44)
 
     feed_sequence: int | None = response_field(
-        "The first entry of the feed that says so; null if there is none yet. If more than 1000 "
-        "entries followed, a later one."
+        "Sequence of the first feed entry that contains the revocation; null if there is none "
+        "yet. If more than 1000 entries followed, it is a later entry."
     )
     srl_version: int | None = response_field(
-        "The first list that says so, of those whose heads are kept; null if there is none yet."
+        "Version of the first SRL that contains the revocation, among the SRLs in the history; "
+        "null if there is none yet."
     )
 
     @classmethod
@@ -192,31 +201,34 @@ class RevocationQuery(PageQuery):
     """The query of GET /v1/revocations. Both times are inclusive."""
 
     warrant_id: WarrantId | None = Field(
-        default=None, description="The warrant: there is at most one revocation of it."
+        default=None,
+        description="Return only the revocation of this warrant. A warrant has at most one.",
     )
     warrant_prefix: WarrantPrefix | None = Field(
         default=None,
-        description="How the identifier of the warrant begins. The records are in the order of the "
-        "identifiers; those of warrants that ended long ago come last.",
+        description="Return only warrants with this identifier prefix, in the order of the "
+        "identifiers. Warrants past retention come last.",
     )
-    batch_id: str | None = Field(default=None, description="The batch that revoked the warrants.")
+    batch_id: str | None = Field(default=None, description="Return only revocations of this batch.")
     created_by: str | None = Field(
-        default=None, description="Who revoked: the `created_by` of a record."
+        default=None, description="Return only revocations with this `created_by`."
     )
     actor_key_id: str | None = Field(
         default=None,
-        description="The identifier of the API key that was used. Records from before this was "
-        "stored have none.",
+        description="Return only revocations made with this API key. Older records do not name "
+        "their API key.",
     )
     reason: Annotated[str, Field(min_length=1, max_length=REASON_PART_MAX)] | None = Field(
-        default=None, description="Part of the reason, in upper or lower case."
+        default=None,
+        description="Return only revocations with this text in the reason. The search ignores "
+        "case.",
     )
     from_: MomentIn | None = Field(
-        default=None, alias="from", description="The earliest time of a record, included."
+        default=None, alias="from", description="Earliest time of a record, inclusive."
     )
-    to: MomentIn | None = Field(default=None, description="The latest time of a record, included.")
+    to: MomentIn | None = Field(default=None, description="Latest time of a record, inclusive.")
     include: RevocationInclude | None = Field(
-        default=None, description="`names`: each record also has `created_by_name`."
+        default=None, description="`names`: include `created_by_name` in each record."
     )
 
     def filters(self) -> RevocationFilters:
@@ -242,7 +254,7 @@ class RevocationList(PageBody):
 
     revocations: list[RevocationRecord] = response_field("The records of this page, newest first.")
     total: int | None = response_field(
-        "Number of records on all pages together; null if there is a filter.", minimum=0
+        "Number of records on all pages together; null if a filter is given.", minimum=0
     )
     cursor: NextCursor
 
@@ -258,11 +270,11 @@ class RevocationCheck(RecordBody):
     )
 
     warrant_id: SignedWarrantId
-    revoked: bool = response_field("Whether the warrant is revoked now.")
+    revoked: bool = response_field("Whether the warrant is revoked at the time of the request.")
     revoked_at: MomentOut | None = optional(
-        "When the warrant, or the key that signed it, was revoked; only if it is revoked."
+        "Time at which the warrant or its signing key was revoked; absent unless it is revoked."
     )
-    reason: str | None = optional("Why it was revoked; only if it is revoked.")
+    reason: str | None = optional("Reason of the revocation; absent unless the warrant is revoked.")
 
 
 class RevocationStatus(RecordBody):
@@ -270,9 +282,9 @@ class RevocationStatus(RecordBody):
 
     model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
 
-    revoked: bool = response_field("Whether the warrant is revoked now.")
+    revoked: bool = response_field("Whether the warrant is revoked at the time of the request.")
     revoked_at: MomentOut | None = optional(
-        "When the warrant, or the key that signed it, was revoked; only if it is revoked."
+        "Time at which the warrant or its signing key was revoked; absent unless it is revoked."
     )
 
 
@@ -287,7 +299,7 @@ class RevocationStatuses(ResponseBody):
     )
 
     results: dict[str, RevocationStatus] = response_field(
-        "The result for each identifier that was given."
+        "The result for each identifier of the request."
     )
 
 
@@ -317,12 +329,14 @@ class CountsQuery(BaseModel):
     from_: DateIn | None = Field(
         default=None,
         alias="from",
-        description=f"The first day. If it is omitted, {DAYS_DEFAULT} days are counted.",
+        description=f"First day, inclusive. The default gives {DAYS_DEFAULT} days.",
     )
-    to: DateIn | None = Field(default=None, description="The last day; today if it is omitted.")
+    to: DateIn | None = Field(
+        default=None, description="Last day, inclusive. The default is today."
+    )
     interval: CountInterval = Field(
         default=CountInterval.DAY,
-        description="`hour`: the response has `hours` in place of `days`.",
+        description="`hour`: return hourly counts in `hours`, with empty `days`.",
     )
 
     @property
@@ -345,15 +359,13 @@ class CountsQuery(BaseModel):
 class _CountFields(RecordBody):
     """The numbers of created and deleted revocations."""
 
-    created: int | None = response_field(
-        "How many warrants were revoked; null if it is not known.", minimum=0
-    )
+    created: int | None = response_field("Number of revoked warrants; null if unknown.", minimum=0)
     deleted: int | None = response_field(
-        "How many revocations were deleted, whenever they were made; null if it is not known.",
+        "Number of deleted revocations, regardless of when they were created; null if unknown.",
         minimum=0,
     )
     by_key: int | None = response_field(
-        "How many warrants the keys had signed that were revoked; null if it is not known.",
+        "Number of warrants signed by keys that were revoked; null if unknown.",
         minimum=0,
     )
 
@@ -363,7 +375,7 @@ class RevocationDay(_CountFields):
 
     model_config = example(**_DAY)
 
-    date: DateOut = response_field("The day.")
+    date: DateOut = response_field("The day, in UTC.")
 
 
 class RevocationHour(_CountFields):
@@ -371,7 +383,7 @@ class RevocationHour(_CountFields):
 
     model_config = example(**_HOUR)
 
-    start: MomentOut = response_field("The first second of the hour.")
+    start: MomentOut = response_field("Start of the hour.")
 
 
 class RevocationCounts(RecordBody):
@@ -380,13 +392,13 @@ class RevocationCounts(RecordBody):
     model_config = example(counted_since="2026-10-24", days=[_DAY])
 
     counted_since: DateOut | None = response_field(
-        "The first day of which the numbers are known; null if none is known yet."
+        "First day with known counts; null if there is none yet."
     )
     days: list[RevocationDay] = response_field(
-        "Each day that was asked for, oldest first; none with `interval=hour`."
+        "One item per requested day, oldest first; empty with `interval=hour`."
     )
     hours: list[RevocationHour] | None = optional(
-        "Each hour of these days, oldest first; only with `interval=hour`."
+        "One item per hour of the requested days, oldest first; only with `interval=hour`."
     )
 
     @classmethod

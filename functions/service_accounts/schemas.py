@@ -46,12 +46,12 @@ class CreateServiceAccount(RequestBody):
     model_config = example(name="billing", description="Signs invoices")
 
     name: AccountName = Field(
-        description="A name that no service account of the tenant has, or ever had."
+        description="Name of the account. It must never have been used in the tenant before."
     )
     description: Reason | None = Field(
         default=None,
-        description="What it is for, in one or more lines. Leading and trailing white space is "
-        "removed.",
+        description="Purpose of the account, in one or more lines. Leading and trailing white "
+        "space is removed.",
     )
 
 
@@ -61,14 +61,16 @@ class ServiceAccountBody(RecordBody):
     model_config = example(**_ACCOUNT)
 
     id: ServiceAccountId
-    name: str = response_field("The name of the account.", **_PATTERN)
+    name: str = response_field("Name of the account.", **_PATTERN)
     email: str = response_field(
-        "How the audit log and revocation records name the account: `<name>@<tenant>.svc`. It "
-        "receives no mail."
+        "Name of the account in the audit log and in revocation records: `<name>@<tenant>.svc`. "
+        "It receives no mail."
     )
-    description: str | None = response_field("What the account is for; null if it was not given.")
-    status: AccountStatus = response_field("The API keys of a disabled account are refused.")
-    created_at: MomentOut = response_field("When the account was created.")
+    description: str | None = response_field("Purpose of the account; null if not given.")
+    status: AccountStatus = response_field(
+        "Status of the account. API keys of a disabled account are rejected."
+    )
+    created_at: MomentOut = response_field("Time of creation.")
 
 
 class ServiceAccountList(PageBody):

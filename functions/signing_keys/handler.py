@@ -199,18 +199,18 @@ async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> Is
 _BUNDLE_HEADERS: Final = {
     "ETag": {
         "schema": {"type": "string"},
-        "description": "Send it in `If-None-Match` with the next poll. It may change although "
-        "`revision` does not.",
+        "description": "Identifies the response. Send it in `If-None-Match` with the next "
+        "request. It can change without a change of `revision`.",
     }
 }
 _BUNDLE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _BUNDLE_HEADERS},
     304: {
-        "description": "The keys are those of the `ETag` in `If-None-Match`",
+        "description": "The bundle has not changed",
         "headers": _BUNDLE_HEADERS,
     },
 }
-_BUNDLE_CONDITION: Final = condition("The `ETag` of the bundle that you have.")
+_BUNDLE_CONDITION: Final = condition("The `ETag` of the last response.")
 
 
 @routes.get(

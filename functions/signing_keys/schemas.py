@@ -93,7 +93,7 @@ PAYLOAD_MAX: Final = 64 * 1024
 _PAYLOAD_CHARACTERS: Final = -(-PAYLOAD_MAX // 3) * 4
 _PAYLOAD: Final = WithJsonSchema({"type": "string", "maxLength": _PAYLOAD_CHARACTERS, **BASE64})
 
-_PAYLOAD_ALLOWED: Final = "must be padded base64 of the standard alphabet"
+_PAYLOAD_ALLOWED: Final = "must be padded base64 in the standard alphabet"
 
 
 def _payload(value: Any) -> bytes:
@@ -105,7 +105,7 @@ def _payload(value: Any) -> bytes:
     if base64.b64encode(payload).decode() != value:
         raise ValueError(_PAYLOAD_ALLOWED)
     if len(payload) > PAYLOAD_MAX:
-        raise ValueError(f"must hold at most {PAYLOAD_MAX} bytes")
+        raise ValueError(f"must contain at most {PAYLOAD_MAX} bytes")
     return payload
 
 
@@ -118,14 +118,13 @@ _INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
 class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
-    type: SigningKeyType | None = Field(default=None, description="Only keys of this type.")
-    status: KeyStatus | None = Field(default=None, description="Only keys with this status.")
+    type: SigningKeyType | None = Field(default=None, description="Return only keys of this type.")
+    status: KeyStatus | None = Field(default=None, description="Return only keys with this status.")
     include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = Field(
         default=None,
-        description="What each key also has, one of these or both with a comma between them. "
-        "`warrant_count`: the number of warrants that it signed. `version`: the number of its "
-        "version, if it was ever rotated, and of a revoked superseded version what a `rotated` one "
-        "has.",
+        description="Additional fields of each key, separated by a comma. `warrant_count`: the "
+        "number of warrants that the key signed. `version`: the version number of keys that were "
+        "rotated, and the version fields of revoked old versions.",
     )
 
     @property
@@ -145,23 +144,20 @@ class CreateSigningKey(RequestBody):
     model_config = example(type="root", name="Company root")
 
     type: OneType = Field(
-        description="A root has no parent; the parent of an issuer or a notary is a root or an "
-        "issuer. Keys of all types sign warrants in the same way."
+        description="Position in the key hierarchy. A root has no parent. The parent of an issuer "
+        "or a notary is a root or an issuer. Keys of all types sign warrants in the same way."
     )
-    name: Name = Field(
-        description="A name for people. Leading and trailing white space is removed."
-    )
+    name: Name = Field(description="Display name. Leading and trailing white space is removed.")
     parent_id: str | None = Field(
         default=None,
-        description="The root or issuer above the key. Required for an issuer and a notary; a root "
-        "has none.",
+        description="Identifier of the parent, a root or an issuer. Required for issuers and "
+        "notaries. A root has none.",
         json_schema_extra=identifier(SIGNING_KEY),
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="When the key expires. It must be in the future, and not later than the "
-        "expiry of the parent. If it is omitted, the key gets the expiry of its parent, if there "
-        "is one.",
+        description="Expiry of the key. It must be in the future, and not later than the expiry "
+        "of the parent. The default is the expiry of the parent, if there is one.",
     )
 
 
@@ -171,15 +167,16 @@ class RevokeSigningKey(RequestBody):
     model_config = example(reason="old laptop stolen", cascade=True)
 
     reason: Reason = Field(
-        description="Why it is revoked, in one or more lines. Leading and trailing white space is "
-        "removed."
+        description="Reason, in one or more lines. Leading and trailing white space is removed."
     )
     cascade: bool = Field(
-        default=False, description="Revoke all keys below this one too, and what they signed."
+        default=False,
+        description="Also revoke all descendants of the key, and the warrants that they signed.",
     )
     dry_run: bool = Field(
         default=False,
-        description="Change nothing, and say how many keys and warrants would be revoked.",
+        description="Change nothing, and return the number of keys and warrants that would be "
+        "revoked.",
     )
 
 
@@ -202,13 +199,13 @@ class SignWarrant(WarrantReferenceBody):
     )
     warrant_id: WarrantId | None = Field(
         default=None,
-        description="Identifier of the warrant, which no other warrant of the tenant has. With "
-        "`cose` the service creates one if it is omitted. With `raw` it is required, and the "
-        "payload must contain it.",
+        description="Identifier of the warrant, unique in the tenant. With `cose`, the service "
+        "creates one if it is omitted. With `raw`, it is required, and the payload must contain "
+        "it.",
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="When the warrant ends. It must be in the future. With `raw` it is rejected.",
+        description="Expiry of the warrant. It must be in the future. Not allowed with `raw`.",
     )
 
     def order(self) -> SignRequest:
@@ -218,11 +215,9 @@ class SignWarrant(WarrantReferenceBody):
 
 ShownStatus = Annotated[
     KeyStatus,
-    response_field(
-        "The state of the key. A key that has expired keeps its status, and cannot sign."
-    ),
+    response_field("Status of the key. An expired key keeps its status, and cannot sign."),
 ]
-KeyVersionNumber = Annotated[int, response_field("The version of the key that signed.", minimum=1)]
+KeyVersionNumber = Annotated[int, response_field("Version of the key that signed.", minimum=1)]
 
 
 _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
@@ -234,27 +229,26 @@ class SigningKeyBody(RecordBody):
     model_config = example(**KEY_EXAMPLE)
 
     id: SigningKeyId
-    type: SigningKeyType = response_field("What kind of key it is.")
-    name: str = response_field("The name that the key was given.")
+    type: SigningKeyType = response_field("Type of the key.")
+    name: str = response_field("Display name.")
     status: ShownStatus
     parent_id: str | None = response_field(
-        "The root or issuer above the key; null for a root.", **identifier(SIGNING_KEY)
+        "Identifier of the parent, a root or an issuer; null for a root.", **identifier(SIGNING_KEY)
     )
     public_key: PublicKey
-    created_at: MomentOut = response_field("When the key, or this version of it, was created.")
-    expires_at: MomentOut | None = response_field(
-        "When the key expires; null if it does not expire."
-    )
+    created_at: MomentOut = response_field("Time of creation of the key, or of this version.")
+    expires_at: MomentOut | None = response_field("Expiry of the key; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
-        "When this version was superseded; only if it is `rotated`.",
+        "Time of the rotation that replaced this version; only with the status `rotated`.",
         of="superseded_at",
     )
     version: int | None = optional(
-        "The number of this version, from 1 on; only if it is `rotated`.",
+        "Number of this version, from 1; only with the status `rotated`.",
         of="version_of_several",
     )
     successor_id: _CurrentId | None = optional(
-        "The key that this is a superseded version of; only if it is `rotated`.", of="current_id"
+        "Identifier of the key of this old version; only with the status `rotated`.",
+        of="current_id",
     )
 
     @classmethod
@@ -274,8 +268,8 @@ class ListedSigningKey(SigningKeyBody):
     """A signing key, or an old version of a signing key, in the list of keys."""
 
     warrant_count: int | None = optional(
-        "How many warrants all versions of the key signed, or this version if it is a superseded "
-        "one; only if `include` asks for it."
+        "Number of warrants that all versions of the key signed, or for an old version, that it "
+        "signed; only with `include=warrant_count`."
     )
 
     @classmethod
@@ -302,11 +296,11 @@ class RotatedSigningKey(RecordBody):
     model_config = example(**_ROTATED_EXAMPLE)
 
     id: SigningKeyId
-    type: SigningKeyType = response_field("What kind of key it is.")
-    name: str = response_field("The name that the key was given.")
+    type: SigningKeyType = response_field("Type of the key.")
+    name: str = response_field("Display name.")
     status: ShownStatus
     public_key: PublicKey
-    rotated_at: MomentOut = response_field("When the key was rotated.")
+    rotated_at: MomentOut = response_field("Time of the rotation.")
 
 
 class SuspendedSigningKey(SigningKeyBody):
@@ -316,7 +310,7 @@ class SuspendedSigningKey(SigningKeyBody):
         **KEY_EXAMPLE | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
     )
 
-    suspended_at: MomentOut = response_field("When the key was suspended.")
+    suspended_at: MomentOut = response_field("Time of the suspension.")
 
 
 class RevokedSigningKey(SigningKeyBody):
@@ -329,17 +323,19 @@ class RevokedSigningKey(SigningKeyBody):
     )
 
     revoked_at: MomentOut | None = response_field(
-        "When the key was revoked; null if it is not revoked, which only `dry_run` shows."
+        "Time of the revocation; null if the key is not revoked, which occurs only with `dry_run`."
     )
     reason: str | None = Field(
         validation_alias="revoked_reason",
-        description="Why the key was revoked; null if it is not revoked.",
+        description="Reason of the revocation; null if the key is not revoked.",
     )
     descendants: int | None = optional(
-        "How many active or suspended keys below this one do not change; only if there are any."
+        "Number of active and suspended descendants that do not change; absent if there are none."
     )
-    keys: int | None = optional("With `dry_run`: how many keys would be revoked.")
-    warrants: int | None = optional("With `dry_run`: how many warrants those keys signed.")
+    keys: int | None = optional("Number of keys that would be revoked; only with `dry_run`.")
+    warrants: int | None = optional(
+        "Number of warrants that these keys signed; only with `dry_run`."
+    )
 
     @classmethod
     def of_revocation(cls, result: RevokedKey) -> Self:
@@ -358,21 +354,22 @@ class SigningKeyVersion(RecordBody):
 
     key_id: SigningKeyId = Field(
         validation_alias="id",
-        description="Identifier of the key, or of the record of a superseded version.",
+        description="Identifier of the key, or of the record of an old version.",
     )
     version: int = Field(
         validation_alias="key_version",
-        description="Number of the version; the first is 1.",
+        description="Number of the version, from 1.",
         json_schema_extra={"minimum": 1},
     )
     status: ShownStatus
     public_key: PublicKey
     created_at: MomentOut = Field(
-        validation_alias="version_created_at", description="When this version was created."
+        validation_alias="version_created_at", description="Time of creation of this version."
     )
     rotated_at: MomentOut | None = Field(
         validation_alias="superseded_at",
-        description="When this version was superseded; null for the present version.",
+        description="Time of the rotation that replaced this version; null for the current "
+        "version.",
     )
 
 
@@ -381,7 +378,7 @@ class SigningKeyVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION_EXAMPLE])
 
-    versions: list[SigningKeyVersion] = response_field("The versions.")
+    versions: list[SigningKeyVersion] = response_field("The versions, newest first.")
 
 
 class SignedWarrantBody(ResponseBody):
@@ -395,13 +392,16 @@ class SignedWarrantBody(ResponseBody):
     algorithm: Algorithm
     public_key: PublicKey
     warrant: str | None = optional(
-        "With the format `cose`: base64 of a COSE_Sign1 message whose payload is a CWT claims set."
+        "Base64 of a COSE_Sign1 message with a CWT claims set as its payload; only with the "
+        "format `cose`."
     )
     signature: str | None = optional(
-        "With the format `raw`: base64 of the Ed25519 signature over the payload."
+        "Base64 of the Ed25519 signature over the payload; only with the format `raw`."
     )
-    signed_at: MomentOut = response_field("When the warrant was signed.")
-    expires_at: MomentOut | None = response_field("When the warrant ends; null if it does not.")
+    signed_at: MomentOut = response_field("Time of signing.")
+    expires_at: MomentOut | None = response_field(
+        "Expiry of the warrant; null if it does not expire."
+    )
 
     @classmethod
     def of(cls, signed_warrant: SignedWarrant) -> Self:
@@ -427,10 +427,10 @@ class IssuedWarrant(RecordBody):
 
     warrant_id: SignedWarrantId
     key_version: KeyVersionNumber
-    signed_at: MomentOut = response_field("When the warrant was signed.")
+    signed_at: MomentOut = response_field("Time of signing.")
     expires_at: MomentOut | None = Field(
         validation_alias="ends_at",
-        description="When the warrant ends; null if it does not, or if the service does not know.",
+        description="Expiry of the warrant; null if it does not expire, or if unknown.",
     )
 
 

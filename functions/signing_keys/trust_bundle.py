@@ -50,30 +50,30 @@ class TrustedKeyFields(ResponseBody):
 
     key_id: SigningKeyId
     key_version: int = response_field(
-        "The version. A warrant names both in its `kid`, as `<key_id>#<key_version>`.", minimum=1
+        "Version of the key. The `kid` of a warrant is `<key_id>#<key_version>`.", minimum=1
     )
-    type: signing_keys.SigningKeyType = response_field("What kind of key it is.")
+    type: signing_keys.SigningKeyType = response_field("Type of the key.")
     status: signing_keys.KeyStatus = response_field(
-        "`active`: its warrants are valid; `suspended`: those that it signed before `suspended_at` "
-        "are; `rotated`: a superseded version, whose warrants are valid if it signed them before "
-        "`rotated_at`; `revoked`: none of its warrants is valid."
+        "`active`: its warrants are valid. `suspended`: warrants signed before `suspended_at` are "
+        "valid. `rotated`: an old version; warrants signed before `rotated_at` are valid. "
+        "`revoked`: none of its warrants is valid."
     )
     parent_id: str | None = response_field(
-        "The `key_id` of the root or issuer above the key; null for a root.",
+        "The `key_id` of the parent, a root or an issuer; null for a root.",
         **identifier(SIGNING_KEY),
     )
     public_key: PublicKey
-    created_at: MomentOut = response_field("When this version was created.")
-    expires_at: MomentOut | None = response_field(
-        "When the key expires; null if it does not expire."
-    )
+    created_at: MomentOut = response_field("Time of creation of this version.")
+    expires_at: MomentOut | None = response_field("Expiry of the key; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
-        "When this version was superseded; only if it is a superseded version."
+        "Time of the rotation that replaced this version; absent for the current version."
     )
-    suspended_at: MomentOut | None = optional("When the key was suspended; only if it is.")
+    suspended_at: MomentOut | None = optional(
+        "Time of the suspension; absent unless the key is suspended."
+    )
     revoked_at: MomentOut | None = optional(
-        "When this version was revoked; only if it is. If the key is revoked as a whole, its "
-        "present version has the moment."
+        "Time of the revocation of this version; absent if it is not revoked. If the whole key is "
+        "revoked, the current version has the time."
     )
 
     @classmethod
@@ -101,11 +101,11 @@ class TrustedSigner(RecordBody):
     model_config = example(**_SIGNER)
 
     key_id: Annotated[str, Field(validation_alias="id")] = response_field(
-        "Identifier of the list signer.", **identifier(SIGNING_KEY)
+        "Identifier of the SRL signer.", **identifier(SIGNING_KEY)
     )
     status: signers.SrlSignerStatus = response_field(
-        "`revoked`: was stolen, do not accept what it signed. The other states are those of "
-        "`GET /v1/revocations/srl/keys`, which has the statements too."
+        "`revoked`: the key was stolen; reject everything that it signed. `GET "
+        "/v1/revocations/srl/keys` explains the other values and has the succession statements."
     )
     public_key: PublicKey
 
@@ -121,14 +121,14 @@ class TrustBundle(ResponseBody):
         cursor=CURSOR,
     )
 
-    tenant_id: str = response_field("The tenant, which `iss` of each of its warrants names.")
+    tenant_id: str = response_field("Identifier of the tenant: the `iss` of its warrants.")
     revision: str = response_field(
-        "Names this state of all keys. Pages with different revisions do not belong together: "
-        "begin again with the first."
+        "Identifies this state of all keys. If the revision changes between two pages, start "
+        "again with the first page."
     )
-    keys: list[TrustedKeyFields] = response_field("The signing keys and their superseded versions.")
+    keys: list[TrustedKeyFields] = response_field("The signing keys and their old versions.")
     srl_signers: list[TrustedSigner] = response_field(
-        "The list signers, newest first; on the first page only."
+        "The SRL signers, newest first; only on the first page."
     )
     cursor: NextCursor
 

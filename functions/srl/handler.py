@@ -40,13 +40,12 @@ class ListQuery(BaseModel):
 
     # The order matters: the API document omits constraints that follow a validator.
     version: Annotated[int, Field(ge=1, lt=10**12), _VERSION] | None = Field(
-        default=None, description="The list of this version."
+        default=None, description="SRL version."
     )
     sha256: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{64}$",
-        description="The list whose signed bytes, those in `Payload`, have this SHA-256, in "
-        "hexadecimal digits.",
+        description="SHA-256 of the signed bytes of the SRL (`Payload`), in hexadecimal.",
     )
 
     @property
@@ -62,23 +61,23 @@ routes = router("Signed Revocation List")
 
 
 _HEADERS: Final = {
-    "ETag": header("Identifies this encoding of this list. It depends only on the bytes."),
-    "X-SRL-Key-Id": header("The identifier of the key that signed this list."),
-    "Vary": header("`Accept-Encoding`: a long list may be sent in gzip to who accepts it."),
+    "ETag": header("Identifies this encoding of this SRL. It depends only on the bytes."),
+    "X-SRL-Key-Id": header("Identifier of the SRL signer."),
+    "Vary": header("`Accept-Encoding`, because a large SRL may be compressed with gzip."),
 }
 _HEADERS_NOW: Final = _HEADERS | AGE
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _HEADERS_NOW},
     304: {
-        "description": "The list in force is the one that `If-None-Match` names",
+        "description": "The current SRL has not changed",
         "headers": _HEADERS_NOW,
     },
     307: {
-        "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": _HEADERS_NOW | bodies.location_header("list"),
+        "description": "The SRL is larger than 4 MiB; fetch it from `Location`",
+        "headers": _HEADERS_NOW | bodies.location_header("SRL"),
     },
 }
-_CONDITION: Final = condition("The `ETag` of the list that you have.")
+_CONDITION: Final = condition("The `ETag` of the last response.")
 
 
 @routes.get(

@@ -70,11 +70,11 @@ class SrlPayload(ResponseBody):
 
     model_config = example(**PAYLOAD)
 
-    Version: int = response_field("Number of the list. Each list has the next one.", minimum=1)
-    IssuedAt: MomentOut = response_field("When the list was made.")
-    ExpiresAt: MomentOut = response_field("When the list expires.")
+    Version: int = response_field("SRL version. It rises by one with each publication.", minimum=1)
+    IssuedAt: MomentOut = response_field("Issue time of the SRL.")
+    ExpiresAt: MomentOut = response_field("Expiry of the SRL.")
     RevokedIDs: list[SignedWarrantId] = response_field(
-        "The revoked warrants, sorted, each once.", uniqueItems=True
+        "Identifiers of the revoked warrants, sorted, without duplicates.", uniqueItems=True
     )
 
 
@@ -84,7 +84,7 @@ class SignedSrlPayload(ResponseBody):
     model_config = example(**SIGNED)
 
     Payload: str = response_field(
-        "What is signed: base64 of a CBOR map with the members of `payload`.", **BASE64
+        "The signed bytes: base64 of a CBOR map with the members of `payload`.", **BASE64
     )
     Signature: Signature
 
@@ -108,12 +108,12 @@ class PublishedList(RecordBody):
         revocation_count=1,
     )
 
-    version: int = response_field("Number of the list.", minimum=1)
-    issued_at: MomentOut = response_field("When the list was made.")
-    expires_at: MomentOut = response_field("When the list expires.")
+    version: int = response_field("SRL version.", minimum=1)
+    issued_at: MomentOut = response_field("Issue time of the SRL.")
+    expires_at: MomentOut = response_field("Expiry of the SRL.")
     revocation_count: int = Field(
         validation_alias="count",
-        description="How many warrants are on the list.",
+        description="Number of revoked warrants in the SRL.",
         json_schema_extra={"minimum": 0},
     )
 
@@ -125,8 +125,8 @@ class ActivateSrlKey(RequestBody):
 
     force: bool = Field(
         default=False,
-        description="Activate the key before its `activates_at`. Authorizers that do not know the "
-        "key refuse the lists that it signs.",
+        description="Activate the key before its `activates_at`. Authorizers that do not have the "
+        "key reject SRLs that it signs.",
     )
 
 
@@ -137,8 +137,8 @@ class RotateSrlKey(RequestBody):
 
     compromised: bool = Field(
         default=False,
-        description="The present key was stolen. It is revoked, and the new key has no "
-        "`statement`: give its public key to all authorizers.",
+        description="Whether the current key was stolen. If true, it is revoked, and the new key "
+        "has no `statement`: give its public key to all authorizers.",
     )
 
 
@@ -148,8 +148,8 @@ class SrlKeyStatement(ResponseBody):
     model_config = example(**STATEMENT)
 
     Payload: str = response_field(
-        "What is signed: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous and "
-        "IssuedAt.",
+        "The signed bytes: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous "
+        "and IssuedAt.",
         **BASE64,
     )
     Signature: Signature
@@ -164,17 +164,18 @@ class SrlKey(ResponseBody):
     algorithm: Algorithm
     public_key: PublicKey
     status: SrlSignerStatus = response_field(
-        "`pending`: will sign; `active`: signs now; `retired`: signed before, and its last list "
-        "has not expired; `revoked`: was stolen, do not accept its lists."
+        "`standby`: created in advance, and never used. `pending`: announced, and does not sign "
+        "yet. `active`: signs now. `retired`: signed before, and its last SRL has not expired. "
+        "`revoked`: stolen; reject its SRLs."
     )
-    created_at: MomentOut = response_field("When the key was created.")
+    created_at: MomentOut = response_field("Time of creation.")
     activates_at: MomentOut | None = response_field(
-        "For a pending key, when it can be activated without `force`. For other keys, when they "
-        "began to sign; null if the key is revoked."
+        "For a pending key, the time from which it can be activated without `force`. For other "
+        "keys, the time of activation. Null if the key is revoked."
     )
     statement: SrlKeyStatement | None = response_field(
-        "The statement by the previous key; null for the first key, and for one that replaced a "
-        "revoked key."
+        "Succession statement by the previous key; null for the first key, and for a key that "
+        "replaced a revoked key."
     )
 
     @classmethod
@@ -197,5 +198,5 @@ class SrlKeyList(ResponseBody):
 
     model_config = example(keys=[SIGNER], cursor=CURSOR)
 
-    keys: list[SrlKey] = response_field("The keys.")
+    keys: list[SrlKey] = response_field("The keys, with the signer of the current SRL first.")
     cursor: NextCursor

@@ -40,7 +40,7 @@ routes = router("Signed Revocation List")
 _ETAG: Final = {"ETag": header("Identifies the content. Send it in `If-None-Match`.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _ETAG},
-    304: {"description": "The status is the one that `If-None-Match` names", "headers": _ETAG},
+    304: {"description": "The status has not changed", "headers": _ETAG},
 }
 
 
@@ -60,31 +60,31 @@ class ListStatusBody(ResponseBody):
         next_due_at="2026-11-21T12:11:04Z",
     )
 
-    version: int = response_field("Number of the list in force.", minimum=1)
-    issued_at: MomentOut = response_field("When the list was made.")
-    expires_at: MomentOut = response_field("When the list expires.")
-    count: int = response_field("How many warrants are on the list.", minimum=0)
+    version: int = response_field("Version of the current SRL.", minimum=1)
+    issued_at: MomentOut = response_field("Issue time of the SRL.")
+    expires_at: MomentOut = response_field("Expiry of the SRL.")
+    count: int = response_field("Number of revoked warrants in the SRL.", minimum=0)
     key_id: SigningKeyId
     feed_sequence: int | None = response_field(
-        "The newest entry of the feed; null before the first. Authorizers that follow the feed "
-        "report the entry that they hold."
+        "Sequence of the newest feed entry; null if there is none. Authorizers that follow the "
+        "feed report their sequence."
     )
     pending: int = response_field(
-        "How many warrants were revoked, or are not revoked any more, since the list was made. "
-        "The list does not say so yet; clients of the feed know of it earlier.",
+        "Number of warrants that were revoked or unrevoked since the SRL was issued. Clients of "
+        "the feed receive these changes before the next SRL.",
         minimum=0,
     )
     pending_truncated: bool = response_field(
-        "Whether more may wait than `pending` says: very many do, or a key was revoked whose "
-        "warrants are not counted yet."
+        "Whether there may be more pending changes than `pending`, because there are very many, "
+        "or because the warrants of a revoked key are not counted yet."
     )
     oldest_pending_at: MomentOut | None = response_field(
-        "Since when the first of them waits; null if none does, or if that is not known."
+        "Time of the oldest pending change; null if there is none, or if unknown."
     )
     next_due_at: MomentOut = response_field(
-        "By when the schedule begins the next list at the latest, if it runs each minute: a minute "
-        "after `oldest_pending_at`, or after half of the list's lifetime. If this has passed by "
-        "more than the time that a list takes to make, the schedule is late."
+        "Time by which the scheduler starts the next SRL: one minute after `oldest_pending_at`, "
+        "or after half of the SRL lifetime. The scheduler is late if this time has passed by more "
+        "than the duration of a publication."
     )
 
     @classmethod
@@ -110,20 +110,20 @@ class SrlVersion(RecordBody):
 
     model_config = example(**_VERSION)
 
-    version: int = response_field("Number of the list.", minimum=1)
-    issued_at: MomentOut = response_field("When the list was made.")
-    expires_at: MomentOut = response_field("When the list expires.")
-    count: int = response_field("How many warrants are on the list.", minimum=0)
+    version: int = response_field("SRL version.", minimum=1)
+    issued_at: MomentOut = response_field("Issue time of the SRL.")
+    expires_at: MomentOut = response_field("Expiry of the SRL.")
+    count: int = response_field("Number of revoked warrants in the SRL.", minimum=0)
     added_count: int | None = response_field(
-        "How many of them were not on the list before; null if that could not be read.", minimum=0
+        "Number of warrants that the previous SRL did not contain; null if unknown.", minimum=0
     )
     removed_count: int | None = response_field(
-        "How many warrants were on the list before and are not on this one; null likewise.",
+        "Number of warrants that only the previous SRL contained; null if unknown.",
         minimum=0,
     )
     key_id: SigningKeyId
     sha256: str = response_field(
-        "The SHA-256 of the signed bytes, those in `Payload`, in hexadecimal digits.",
+        "SHA-256 of the signed bytes (`Payload`), in hexadecimal.",
         pattern="^[0-9a-f]{64}$",
     )
 
@@ -133,7 +133,7 @@ class SrlVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION], cursor=CURSOR)
 
-    versions: list[SrlVersion] = response_field("The lists, the newest first.")
+    versions: list[SrlVersion] = response_field("The SRLs, newest first.")
     cursor: NextCursor
 
 
@@ -141,7 +141,7 @@ class SrlVersionList(ResponseBody):
     "/v1/revocations/srl/status",
     response_model=ListStatusBody,
     responses=_RESPONSES,
-    openapi_extra=condition("The `ETag` of the status that you have."),
+    openapi_extra=condition("The `ETag` of the last response."),
 )
 @serves(srl.read)
 async def get_srl_status(request: ApiRequest) -> Response:

@@ -29,7 +29,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     logs.configure_standard_output()
     ports = wiring.from_environment()
     if wiring.is_read_only():
-        _log.warning("the service is read-only: no list is published")
+        _log.warning("the service is read-only; skipping the publication of SRLs")
         return {"queued": 0, "late": 0}
     due = schedule.read_due_tenants(ports)
     tenants = len(due.tenant_ids)
@@ -58,7 +58,7 @@ def _report_age(ports: Ports) -> None:
         issued_at = schedule.read_oldest_issue_time(ports)
     except DataCorrupt:
         # One tenant's item must not prevent the following steps for the others.
-        _log.exception("the oldest list cannot be found")
+        _log.exception("cannot determine the age of the oldest SRL")
         return
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()

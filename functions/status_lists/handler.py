@@ -113,10 +113,12 @@ def _own_address(request: ApiRequest) -> str:
     domain = request.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
     try:
         if not domain and request.base_url.scheme != "https" and _may_be_public(request):
-            raise ValueError("the scheme is not known")
+            raise ValueError("the scheme is unknown")
         return address(f"https://{domain}{wiring.base_path()}" if domain else str(request.base_url))
     except ValueError:
-        raise InvalidRequest("url: is required, since this request does not tell it.") from None
+        raise InvalidRequest(
+            "url: is required, because the URL of the service cannot be derived from this request."
+        ) from None
 
 
 def _may_be_public(request: ApiRequest) -> bool:
@@ -195,7 +197,7 @@ class PublicLists:
         given = request.query_params
         if [*given.keys()] != ["list"] or len(given.multi_items()) != 1:
             raise InvalidRequest(
-                "query: name a list once, as in ?list=svc_tsl_…, and nothing else."
+                "query: must name one list, as in ?list=svc_tsl_…, and nothing else."
             )
         signer = status_lists.signer_of(self._ports(), given["list"])
         answer = json_response_with_etag(request, json.dumps({"keys": [signer.jwk()]}).encode())
@@ -209,13 +211,16 @@ def _check(request: Request) -> None:
     `time` requests the list of another time, which the service does not have (501 by the draft).
     """
     if "time" in request.query_params:
-        raise NotSupported("time: the service has the present list alone; leave it out.")
+        raise NotSupported(
+            "time: is not supported, because only the current list is available; omit the "
+            "parameter."
+        )
     if request.url.query:
-        raise InvalidRequest("query: a status list has no parameters.")
+        raise InvalidRequest("query: must be empty, because a status list has no parameters.")
     given = ",".join(request.headers.getlist("accept")) or "*/*"
     weights = header_values.weights(given)
     if not next((weights[each] for each in _RANGES if each in weights), 0.0):
-        raise NotAcceptable(f"The list is of the type {MEDIA_TYPE} alone.")
+        raise NotAcceptable(f"Accept: must allow {MEDIA_TYPE}, the only type of a status list.")
 
 
 app = create_public_app(PublicLists(wiring.from_environment), routes)

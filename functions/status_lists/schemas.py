@@ -40,7 +40,7 @@ def address(value: str) -> str:
     """Return the URL of a service, without a slash at its end. Raises `ValueError`."""
     plain = value.removesuffix("/")
     if len(plain) > _URL_MAX or not _URL.fullmatch(plain):
-        raise ValueError("must be the address of this service, such as https://rescind.example")
+        raise ValueError("must be the URL of this service, such as https://rescind.example")
     return plain
 
 
@@ -52,11 +52,11 @@ class CreateStatusList(RequestBody):
 
     model_config = example(name="badges", url=_HOME)
 
-    name: Name = Field(description="A name for people.")
+    name: Name = Field(description="Display name.")
     url: Annotated[str, AfterValidator(address)] | None = Field(
         default=None,
-        description="The address of the service, as verifiers reach it; by default that of this "
-        "request. It cannot change later, because tokens name it.",
+        description="URL at which verifiers reach the service. The default is the URL of this "
+        "request. It cannot be changed later, because tokens contain it.",
     )
 
 
@@ -66,13 +66,11 @@ class StatusListBody(RecordBody):
     model_config = example(**_LIST)
 
     id: ListId
-    name: str = response_field("A name for people.")
-    uri: str = response_field(
-        "Where verifiers fetch the list, for `status.status_list.uri` of a token."
-    )
-    size: int = response_field("How many entries it has.")
-    allocated: int = response_field("How many of them were given out.")
-    created_at: MomentOut = response_field("When it was created.")
+    name: str = response_field("Display name.")
+    uri: str = response_field("URL of the list, for `status.status_list.uri` of a token.")
+    size: int = response_field("Number of entries.")
+    allocated: int = response_field("Number of allocated entries.")
+    created_at: MomentOut = response_field("Time of creation.")
 
 
 class StatusListList(ResponseBody):
@@ -88,7 +86,7 @@ class AllocateStatusEntries(RequestBody):
 
     model_config = example(count=3)
 
-    count: int = Field(ge=1, le=COUNT_MAX, description="How many entries to give out.")
+    count: int = Field(ge=1, le=COUNT_MAX, description="Number of entries to allocate.")
 
 
 class StatusEntries(RecordBody):
@@ -96,8 +94,8 @@ class StatusEntries(RecordBody):
 
     model_config = example(uri=_ADDRESS, indexes=[90_412, 731_003, 4711])
 
-    uri: str = response_field("The `uri` of `status.status_list` in each token.")
-    indexes: list[int] = response_field("The `idx` of `status.status_list`, one for each token.")
+    uri: str = response_field("The `status.status_list.uri` of each token.")
+    indexes: list[int] = response_field("The `status.status_list.idx` values, one for each token.")
 
 
 class StatusKey(RecordBody):
@@ -113,4 +111,4 @@ class StatusKey(RecordBody):
     key_id: SigningKeyId = Field(validation_alias="id")
     algorithm: Algorithm
     public_key: PublicKey
-    created_at: MomentOut = response_field("When the key was made.")
+    created_at: MomentOut = response_field("Time of creation.")

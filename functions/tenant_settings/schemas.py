@@ -44,42 +44,41 @@ def _optional(description: str) -> Any:
     return Field(description=description, json_schema_extra=_remove_default)
 
 
-_NAME: Final = "A name for people."
-_TTL: Final = "How long a published Signed Revocation List is valid, in seconds."
-_RETENTION: Final = "How long an entry of the audit log is kept, in days."
+_NAME: Final = "Display name."
+_TTL: Final = "Lifetime of a published Signed Revocation List (SRL), in seconds."
+_RETENTION: Final = "Retention of audit entries, in days."
 _GRACE: Final = (
-    "How long a new key of the Signed Revocation List is pending before it can be activated "
-    "without `force`, in seconds. Until it is set, it is the lifetime of a list."
+    "Time in seconds for which a new SRL signer is pending before it can be activated without "
+    "`force`. The default is the SRL lifetime."
 )
 _WINDOW: Final = (
-    "How long after an entry of the feed the next one is published at the earliest, in "
-    "milliseconds. A longer window makes fewer entries of many changes, and delays changes that "
-    "follow each other. On AWS, a change that would wait for more than 1.5 seconds is published "
-    "within about a minute."
+    "Minimum interval between two feed entries, in milliseconds. A longer window combines "
+    "changes into fewer entries, and delays consecutive changes. On AWS, a change that would "
+    "wait for more than 1.5 seconds is published within about a minute."
 )
 _PUBLICATION: Final = (
-    "When lists are published. `scheduled`: within about a minute of a change. `immediate`: also "
-    "after an entry of the feed, for a twentieth of the time at most."
+    "When SRLs are published. `scheduled`: within about a minute of a change. `immediate`: "
+    "also after a feed entry, for at most one twentieth of the time."
 )
 _UNREVOKE_POLICY: Final = (
-    "Which revocations a key without the scope `admin` may remove: `any`, or `own`, those that "
-    "its own identity made, and no other one repeated."
+    "Revocations that a caller without the scope `admin` may remove. `any`: all. `own`: "
+    "revocations made by its own identity that no other identity repeated."
 )
 
 
 _AUTHORIZERS: Final = (
-    "How many authorizers one service account, or one API key without an account, may register. A "
-    "relay registers many."
+    "Maximum number of authorizers per service account, or per API key without a service "
+    "account. A relay registers many."
 )
 
 
 _PERSON_KEYS: Final = (
-    "The longest life of API keys that people make, in days; with the scope `admin` it is 90 days "
-    "at most."
+    "Maximum lifetime of API keys that people create, in days. With the scope `admin` it is "
+    "at most 90 days."
 )
 _UNUSED: Final = (
-    "After how many days without a use API keys are revoked: 7 to 3650; 0 if they are not. The "
-    "last admin key stays."
+    "Number of days without use after which API keys are revoked: 7 to 3650, or 0 to revoke "
+    "none. The last admin key is never revoked."
 )
 
 
@@ -173,12 +172,10 @@ class TenantSettingsBody(RecordBody):
     unrevoke_policy: UnrevokePolicy = response_field(_UNREVOKE_POLICY)
     person_key_max_days: int = response_field(_PERSON_KEYS)
     unused_key_days: int = response_field(_UNUSED)
-    rate_limit_per_second: int = response_field("Requests per second that the tenant may make.")
-    rate_limit_burst: int = response_field(
-        "Requests at once that the tenant may make after a pause."
-    )
-    created_at: MomentOut = response_field("When the tenant was created.")
+    rate_limit_per_second: int = response_field("Maximum sustained number of requests per second.")
+    rate_limit_burst: int = response_field("Maximum number of requests in a burst after a pause.")
+    created_at: MomentOut = response_field("Time of creation.")
     delete_after: MomentOut | None = response_field(
-        "The time after which the operator may delete the tenant with all its data; null if its "
-        "deletion is not scheduled."
+        "Time after which the operator may delete the tenant with all its data; null if no "
+        "deletion is scheduled."
     )

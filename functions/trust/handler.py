@@ -38,38 +38,39 @@ class TrustQuery(BaseModel):
 
     # The order matters: the API document omits constraints that follow a validator.
     after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] = Field(
-        default=0, description="The version of the document that you hold; 0 if you hold none."
+        default=0,
+        description="Version of the newest trust document that you have; 0 if you have none.",
     )
 
 
-_ETAG: Final = {"ETag": header("Identifies the newest document. Send it in `If-None-Match`.")}
+_ETAG: Final = {"ETag": header("Identifies the newest trust document. Send it in `If-None-Match`.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _ETAG},
-    304: {"description": "The newest document is that of `If-None-Match`", "headers": _ETAG},
+    304: {"description": "The newest trust document has not changed", "headers": _ETAG},
 }
 _KEYS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "The signing keys",
+        "description": "The key bundle",
         "headers": {"ETag": header("Identifies the bytes.")},
         "content": {BASE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     },
     304: {
-        "description": "The bytes are those that `If-None-Match` names",
+        "description": "The key bundle is the same as in `If-None-Match`",
         "headers": {"ETag": header("Identifies the bytes.")},
     },
     307: {
-        "description": "The keys are larger than 4 MiB; `Location` is their address",
-        "headers": bodies.location_header("keys"),
+        "description": "The key bundle is larger than 4 MiB; fetch it from `Location`",
+        "headers": bodies.location_header("key bundle"),
     },
 }
-Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecimal digits.")]
+Sha256 = Annotated[str, Path(description="SHA-256 of the key bundle, in hexadecimal.")]
 
 
 @routes.get(
     "/v1/trust",
     response_model=TrustDocuments,
     responses=_RESPONSES,
-    openapi_extra=condition("The `ETag` of the last answer to the same query."),
+    openapi_extra=condition("The `ETag` of the last response to the same query."),
 )
 @serves(documents.newest, purpose=BucketPurpose.FEED)
 async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
@@ -92,7 +93,7 @@ async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) 
     "/v1/trust/keys/{sha256}",
     response_class=Response,
     responses=_KEYS,
-    openapi_extra=condition("The `ETag` of the keys."),
+    openapi_extra=condition("The `ETag` of the key bundle."),
 )
 @serves(published_keys.read_key_blob, raises=(NotFound,), purpose=BucketPurpose.FEED)
 async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
@@ -104,7 +105,7 @@ async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
     404: there is no key bundle with this hash, or it was deleted. Poll the feed for the newest.
     """
     if not re.fullmatch(_SHA256, sha256):
-        raise NotFound("There are no such keys.")
+        raise NotFound("There is no such key bundle.")
     form, blob = request.run(published_keys.read_key_blob, sha256=bytes.fromhex(sha256))
     return bodies.immutable(request, form, body=lambda: blob)
 

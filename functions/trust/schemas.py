@@ -34,14 +34,14 @@ _SIGNED: Final[dict[str, JsonValue]] = {
 
 
 # The API document omits constraints that follow a validator.
-_NUMBER: Final = decimal("[1-9]", must="be one decimal digit from 1 on")
+_NUMBER: Final = decimal("[1-9]", must="be a decimal digit from 1 to 9")
 
 
 def _base64(value: Any) -> bytes:
     try:
         return from_base64(value)
     except (TypeError, ValueError):
-        raise ValueError("must be base64 as an encoder writes it") from None
+        raise ValueError("must be canonical base64") from None
 
 
 Bytes = Annotated[bytes, BeforeValidator(_base64), WithJsonSchema({"type": "string", **BASE64})]
@@ -61,9 +61,9 @@ class TrustDocumentBody(ResponseBody):
 
     model_config = example(**_SIGNED)
 
-    Payload: str = response_field("Base64 of the document, a CBOR map.", **BASE64)
+    Payload: str = response_field("The trust document: base64 of a CBOR map.", **BASE64)
     Signatures: list[RootSignature] = response_field(
-        "Signatures of roots, and of the list signer, over `rescind-trust-v1`, a line feed and the "
+        "Signatures by root keys and the SRL signer over `rescind-trust-v1`, a line feed and the "
         "SHA-256 of the document."
     )
 
@@ -79,15 +79,15 @@ class TrustDocuments(ResponseBody):
     model_config = example(documents=[_SIGNED])
 
     documents: list[TrustDocumentBody] = response_field(
-        "The documents whose roots differ from those before them, then the newest."
+        "Each document that changes the trust root, and the newest document, in ascending order."
     )
 
 
 class SignatureInput(RequestBody):
     """A signature over the document."""
 
-    Key: Bytes = Field(description="The public key of the root: base64 of its 32 bytes.")
-    Signature: Bytes = Field(description="Its signature: base64 of 64 bytes.")
+    Key: Bytes = Field(description="Base64 of the 32-byte public key of the root.")
+    Signature: Bytes = Field(description="Base64 of the 64-byte signature.")
 
 
 class PublishTrust(RequestBody):
@@ -95,9 +95,9 @@ class PublishTrust(RequestBody):
 
     model_config = example(**_SIGNED)
 
-    Payload: Bytes = Field(description="The document that `GET /v1/trust/draft` returned.")
+    Payload: Bytes = Field(description="The draft that `GET /v1/trust/draft` returned.")
     Signatures: list[SignatureInput] = Field(
-        description="The signatures of the roots, each by another key.",
+        description="Signatures by root keys, at most one per key.",
         min_length=1,
         max_length=SIGNATURES_MAX,
     )
@@ -106,7 +106,7 @@ class PublishTrust(RequestBody):
         """Return the signatures by key. Raises `InvalidRequest`."""
         found = {each.Key: each.Signature for each in self.Signatures}
         if len(found) < len(self.Signatures) or not all(map(ed25519.is_safe, found)):
-            raise InvalidRequest("Signatures: must be by different keys of Ed25519.")
+            raise InvalidRequest("Signatures: must be by different Ed25519 keys.")
         return found
 
 
@@ -115,9 +115,9 @@ class PublishedTrust(ResponseBody):
 
     model_config = example(version=7, pin="9f" * 32, expires_at="2027-05-20T12:00:00Z")
 
-    version: int = response_field("The version of the document.", minimum=1)
-    pin: str = response_field("The pin of its roots.", pattern="^[0-9a-f]{64}$")
-    expires_at: MomentOut = response_field("When it expires.")
+    version: int = response_field("Version of the document.", minimum=1)
+    pin: str = response_field("Pin of the trust root, in hexadecimal.", pattern="^[0-9a-f]{64}$")
+    expires_at: MomentOut = response_field("Expiry of the document.")
 
     @classmethod
     def of(cls, head: TrustHead) -> Self:
@@ -130,11 +130,11 @@ class DraftQuery(BaseModel):
 
     roots: str | None = Field(
         default=None,
-        description=f"The public keys of the roots, 1 to {ROOTS_MAX}, each base64 of 32 bytes, "
-        "separated by commas. By default the roots stay as they are.",
+        description=f"Public keys of 1 to {ROOTS_MAX} roots, separated by commas, each base64 of "
+        "32 bytes. The default is the current trust root.",
     )
     threshold: Annotated[int, Field(ge=1, le=ROOTS_MAX), _NUMBER] = Field(
-        default=1, description="How many of these roots have to sign."
+        default=1, description="Number of root signatures that a document requires."
     )
 
     def requested_roots(self) -> RootSet | None:
@@ -146,6 +146,6 @@ class DraftQuery(BaseModel):
             return RootSet.of({"Keys": [*keys], "Threshold": self.threshold})
         except ValueError:
             raise InvalidRequest(
-                f"roots: must be 1 to {ROOTS_MAX} keys of Ed25519 in base64, separated by commas, "
-                "and threshold at most their number."
+                f"roots: must be 1 to {ROOTS_MAX} Ed25519 keys in base64, separated by commas; "
+                "threshold must be at most their number."
             ) from None

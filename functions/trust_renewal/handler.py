@@ -47,7 +47,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
         done = _renew_all(ports, _all(ports), context)
         _log.info("trust", extra=logs.fields(metrics={"TrustRenewalOverdue": done["expiring"]}))
     if failed := done["failed"]:
-        raise NotRenewedError(f"{failed} of {done.total()} documents could not be looked at")
+        raise NotRenewedError(f"cannot check {failed} of {done.total()} trust documents")
     return dict(done)
 
 
@@ -81,5 +81,8 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
         return "failed"
     is_expiring = head is not None and ports.now() >= head.warns_at
     if is_expiring:
-        _log.error("the trust document expires", extra=logs.fields(tenant_id=tenant_id))
+        _log.error(
+            "the trust document is in the last third of its lifetime and was not renewed",
+            extra=logs.fields(tenant_id=tenant_id),
+        )
     return "expiring" if is_expiring else outcome.value

@@ -30,18 +30,18 @@ from shared.web.paging import PageBody, PageQuery
 
 def _types(events: list[str]) -> list[str]:
     if not set(events) <= {ALL, *model.TYPES}:
-        raise ValueError(f'must name types of events, such as "key.revoke", or "{ALL}" for all')
+        raise ValueError(f'must contain types of events, such as "key.revoke", or "{ALL}" for all')
     if len(set(events)) != len(events):
-        raise ValueError("must not name a type twice")
+        raise ValueError("must not contain a type twice")
     return events
 
 
 _URL: Final = (
-    "The address to which events are sent: https, port 443, a DNS name as its host. It must "
-    "resolve to public addresses only."
+    "URL that receives the events: https, port 443, with a DNS name that resolves only to "
+    "public addresses."
 )
-_EVENTS: Final = 'The types of events that are sent; `["*"]` are all, including later ones.'
-_DESCRIPTION: Final = "What the webhook is for, in one or more lines."
+_EVENTS: Final = 'Types of events to send. `["*"]` selects all types, including types added later.'
+_DESCRIPTION: Final = "Purpose of the webhook, in one or more lines."
 _TYPE_SCHEMA: Final[dict[str, JsonValue]] = {
     "items": {"type": "string", "enum": [ALL, *model.TYPES]},
     "uniqueItems": True,
@@ -49,7 +49,7 @@ _TYPE_SCHEMA: Final[dict[str, JsonValue]] = {
 _WEBHOOK: Final[dict[str, JsonValue]] = {
     "id": sample(WEBHOOK),
     "url": "https://hooks.example.com/rescind",
-    "description": "Tells the gateway's operators",
+    "description": "Notifies the gateway's operators",
     "events": ["revocation.create", "revocation.create_batch", "key.revoke"],
     "status": "disabled",
     "disabled_reason": "failing",
@@ -94,8 +94,8 @@ Secret = Annotated[
     str,
     Field(
         repr=False,
-        description="The secret that signs what is sent, in the form of the Standard Webhooks "
-        "specification. No other response shows it.",
+        description="Signing secret, in the format of the Standard Webhooks specification. No "
+        "other response contains it.",
         json_schema_extra={"pattern": "^whsec_[A-Za-z0-9+/]{43}=$"},
     ),
 ]
@@ -132,8 +132,8 @@ class RotateWebhookSecret(RequestBody):
         default=int(model.GRACE_DEFAULT.total_seconds()),
         ge=0,
         le=int(model.GRACE_MAX.total_seconds()),
-        description="For so many seconds each message bears two signatures: by the new secret and "
-        "by the present one.",
+        description="Time in seconds during which each message has two signatures, by the new "
+        "secret and by the old one.",
     )
 
 
@@ -144,8 +144,8 @@ class ReplayWebhook(RequestBody):
 
     from_index: int = Field(
         ge=0,
-        description="The index of the first event to send again: the `data.index` of an event, or "
-        "the `index` of a delivery.",
+        description="Index of the first event to replay: the `data.index` of an event, or the "
+        "`index` of a delivery.",
     )
 
 
@@ -156,26 +156,28 @@ class WebhookBody(RecordBody):
 
     id: WebhookId
     url: str = response_field(_URL)
-    description: str | None = response_field("What the webhook is for; null if it was not given.")
+    description: str | None = response_field("Purpose of the webhook; null if not given.")
     events: tuple[str, ...] = response_field(_EVENTS)
-    status: WebhookStatus = response_field("Nothing is sent to a disabled webhook.")
-    disabled_reason: DisableReason | None = response_field(
-        "Why it is disabled: `requested`; `gone`, because it answered 410; `failing`, because it "
-        "accepted nothing for a day. Null if it is enabled."
+    status: WebhookStatus = response_field(
+        "Status of the webhook. A disabled webhook receives no events."
     )
-    created_at: MomentOut = response_field("When the webhook was created.")
+    disabled_reason: DisableReason | None = response_field(
+        "Reason why the webhook is disabled. `requested`: by a caller. `gone`: it responded with "
+        "410. `failing`: it accepted no event for a day. Null if it is enabled."
+    )
+    created_at: MomentOut = response_field("Time of creation.")
     next_index: int = response_field(
-        "All events below this index were sent, or are deferred events, or need not be sent."
+        "Index of the next event. All events below it were sent, are deferred, or need not be sent."
     )
     failing_since: MomentOut | None = response_field(
-        "When the first attempt failed after which the webhook accepted nothing; null if it works."
+        "Time of the first failed attempt since the last accepted event; null if the webhook works."
     )
     next_attempt_at: MomentOut | None = response_field(
-        "When the next attempt is made after a failure; null if the webhook does not wait."
+        "Time of the next attempt after a failure; null if no attempt is scheduled."
     )
     deferred_events: int = response_field(
-        "How many events it refused with another status than 5xx, 408, 410 and 429. They are "
-        "retried for a day, apart from the others.",
+        "Number of events that the webhook rejected with a status other than 5xx, 408, 410 and "
+        "429. They are retried separately for a day.",
         minimum=0,
     )
 
@@ -209,24 +211,24 @@ class DeliveryBody(RecordBody):
     model_config = example(**_DELIVERY)
 
     id: str = response_field(
-        "The `webhook-id` of the message: the identifier of the entry in the audit log.",
+        "The `webhook-id` of the message: the identifier of the audit entry.",
         **identifier(AUDIT_ENTRY),
     )
-    index: int = response_field("The index of the entry in the sealed log.", minimum=0)
-    type: str = response_field("The type of the event.")
+    index: int = response_field("Index of the audit entry in the transparency log.", minimum=0)
+    type: str = response_field("Type of the event.")
     state: DeliveryState = response_field(
-        "`delivered`: the receiver answered with 2xx. `retrying`: it is sent again. `failed`: it "
-        "was given up after a day."
+        "`delivered`: the receiver responded with 2xx. `retrying`: the event will be sent again. "
+        "`failed`: the event was abandoned after a day."
     )
-    attempts: int = response_field("How often it was sent.", minimum=1)
-    attempted_at: MomentOut = response_field("When it was last sent.")
+    attempts: int = response_field("Number of attempts.", minimum=1)
+    attempted_at: MomentOut = response_field("Time of the last attempt.")
     outcome: DeliveryOutcome = response_field(
-        "The result of the last attempt. `response`: a status. `blocked`: the name does not "
-        "resolve to public addresses only, and nothing was sent. `no_response`: no connection, no "
-        "valid certificate, or no complete response within 15 seconds."
+        "Outcome of the last attempt. `response`: the receiver returned a status. `blocked`: the "
+        "name does not resolve only to public addresses, and no request was sent. `no_response`: "
+        "no connection, no valid certificate, or no complete response within 15 seconds."
     )
-    status: int | None = response_field("The status of the response; null if there was none.")
-    duration_ms: int = response_field("How long the last attempt took.", minimum=0)
+    status: int | None = response_field("HTTP status of the response; null if there was none.")
+    duration_ms: int = response_field("Duration of the last attempt, in milliseconds.", minimum=0)
     response: str = response_field(
         f"The first {deliveries.ANSWER_MAX} bytes of the response, as text.",
         maxLength=deliveries.ANSWER_MAX,
@@ -238,8 +240,8 @@ class DeliveriesQuery(PageQuery):
 
     change: str | None = Field(
         default=None,
-        description="The identifier of a revocation, a batch, a signing key, an API key or a list "
-        "signer that was revoked.",
+        description="Return only deliveries about this revocation, batch, signing key, API key or "
+        "SRL signer.",
     )
 
 

@@ -22,8 +22,7 @@ from shared.web.fields import (
 from shared.web.paging import PageBody
 
 APPROXIMATE: Final = (
-    "Approximate: it may be up to one second late, and the last counts of an instance that was "
-    "killed are lost."
+    "Approximate: up to one second late, without the last counts of a terminated instance."
 )
 KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
     "id": sample(API_KEY),
@@ -67,21 +66,19 @@ GivenNetworks = Annotated[
     Field(max_length=NETWORKS_MAX, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_networks),
 ]
-KeyName = Annotated[str, response_field("The name that the key was given.")]
+KeyName = Annotated[str, response_field("Name of the key.")]
 Scopes = Annotated[
     tuple[Scope, ...],
-    response_field("What the key may do; empty if it has a role.", uniqueItems=True),
+    response_field("Scopes of the key; empty if it has a role.", uniqueItems=True),
 ]
-KEY_ROLE: Final = "The role of the key; absent if it has scopes of its own."
+KEY_ROLE: Final = "Role of the key; absent if it has its own scopes."
 KeyStatus = Annotated[
     ApiKeyStatus,
-    response_field(
-        "Whether the key was revoked. An expired key keeps the status `active`, and is refused."
-    ),
+    response_field("Status of the key. An expired key keeps the status `active`, and is rejected."),
 ]
-Created = Annotated[MomentOut, response_field("When the key was created.")]
+Created = Annotated[MomentOut, response_field("Time of creation.")]
 Expires = Annotated[
-    MomentOut | None, response_field("When the key expires; null if it does not expire.")
+    MomentOut | None, response_field("Expiry of the key; null if it does not expire.")
 ]
 
 
@@ -98,14 +95,14 @@ class ApiKeySummary(ResponseBody):
     created_at: Created
     expires_at: Expires
     last_used_at: MomentOut | None = response_field(
-        f"When the key was last used; null if it never was. {APPROXIMATE}"
+        f"Time of the last use; null if the key was never used. {APPROXIMATE}"
     )
     created_by_id: str | None = response_field(
-        "The person, service account or API key that made the key, or the one that it replaced by "
-        "rotation; null if an operator did."
+        "Person, service account or API key that created the key, or the key that it replaced by "
+        "rotation; null for an operator."
     )
     networks: tuple[str, ...] = response_field(
-        "The networks from which the key is accepted; empty if from any address."
+        "Networks from which the key is accepted; empty for any address."
     )
 
     @classmethod

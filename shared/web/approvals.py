@@ -73,10 +73,12 @@ class ApprovalRequest(ResponseBody):
     )
 
     approval_id: str = response_field("Identifier of the approval.", **identifier(APPROVAL))
-    action: str = response_field("What is to be done.")
-    subject: str = response_field("What it is done to. For many revocations, their manifest.")
-    count: int = response_field("How often it may be done.")
-    expires_at: MomentOut = response_field("Until when somebody may approve it.")
+    action: str = response_field("The protected action.")
+    subject: str = response_field(
+        "The resource that the action affects. For many revocations, their manifest."
+    )
+    count: int = response_field("Number of times that the action may be performed.")
+    expires_at: MomentOut = response_field("Time until which the request can be approved.")
 
 
 def answer(asked_for: ApprovalRequested) -> Response:

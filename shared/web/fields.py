@@ -183,7 +183,9 @@ Signature = Annotated[
         "Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64
     ),
 ]
-Algorithm = Annotated[str, response_field("The algorithm of key and signature.", const="Ed25519")]
+Algorithm = Annotated[
+    str, response_field("Algorithm of the key and the signature.", const="Ed25519")
+]
 Total = Annotated[int, response_field("Number of entries on all pages together.", minimum=0)]
 NextCursor = Annotated[
     str | None, response_field("Pass this as `cursor` to get the next page; null on the last page.")
@@ -207,21 +209,23 @@ class Token(RequestBody):
 
     model_config = example(kind="jwt", issuer="https://as.example", value="bad-1")
 
-    kind: TokenKind = Field(description="The kind of the token.")
+    kind: TokenKind = Field(description="Kind of the token.")
     issuer: TokenPart = Field(
         default="",
-        description="`jwt`, `jwt-session`, `jwt-subject`: its `iss`. `x509`: the SHA-256 of the "
-        "issuer's DER name, in hex. `other`: yours. The other kinds have none.",
+        description="Issuer. `jwt`, `jwt-session`, `jwt-subject`: the `iss` of the token. `x509`: "
+        "the SHA-256 of the issuer's DER name, in hexadecimal. `other`: your choice. The other "
+        "kinds have no issuer.",
     )
     value: TokenPart = Field(
-        description="`jwt`: its `jti`. `jwt-session`: its `sid`. `jwt-subject`: its `sub`. "
-        "`biscuit`: a revocation id in lower-case hex. `ucan`: its CIDv1 in base32. `x509`: the "
-        "serial number in hex, without leading zeros. `other`: yours."
+        description="Value. `jwt`: the `jti`. `jwt-session`: the `sid`. `jwt-subject`: the `sub`. "
+        "`biscuit`: a revocation identifier in lower-case hexadecimal. `ucan`: the CIDv1 in "
+        "base32. `x509`: the serial number in hexadecimal, without leading zeros. `other`: your "
+        "choice."
     )
     issued_before: IssuedBefore | None = Field(
         default=None,
-        description="`jwt-subject` alone: all tokens of the subject with `iat` at or before this "
-        "time, or without `iat`, in seconds since 1970; at most a day from now.",
+        description="`jwt-subject` only, in seconds since 1970, at most a day from now. Covers "
+        "all tokens of the subject with an `iat` at or before this time, or without `iat`.",
     )
 
     @model_validator(mode="after")
@@ -244,7 +248,7 @@ class WarrantReferenceBody(RequestBody):
     warrant_id: WarrantId | None = None
     token: Token | None = Field(
         default=None,
-        description="A token that others issued, in place of `warrant_id`.",
+        description="Token of another issuer, in place of `warrant_id`.",
     )
 
     @property

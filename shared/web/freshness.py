@@ -25,8 +25,8 @@ _HEAD_SHARED: Final = timedelta(seconds=0.2)
 AGE: Final[dict[str, Any]] = {
     "Age": {
         "schema": {"type": "integer", "minimum": 0},
-        "description": "How many seconds ago, rounded up, the oldest change was acknowledged that "
-        "this response may lack; 0 if it lacks none.",
+        "description": "Age in seconds, rounded up, of the oldest acknowledged change that this "
+        "response may not contain; 0 if it contains all changes.",
     }
 }
 

@@ -29,7 +29,7 @@ class PageQuery(BaseModel):
 
     # The order matters: the API document omits constraints that follow a validator.
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), _LIMIT] = Field(
-        default=LIMIT_DEFAULT, description="The maximum number of entries on the page."
+        default=LIMIT_DEFAULT, description="Maximum number of entries on the page."
     )
     cursor: str | None = Field(
         default=None,

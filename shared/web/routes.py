@@ -89,7 +89,7 @@ R = TypeVar("R")
 _SENTENCES_MAX: Final = 10
 _ASKED: Final = {
     "model": approvals.ApprovalRequest,
-    "description": "Nothing was changed; the request waits for an approval",
+    "description": "No change was made; the request needs an approval",
 }
 
 

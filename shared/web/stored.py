@@ -76,7 +76,7 @@ def header(description: str) -> dict[str, Any]:
 
 def location_header(name: str) -> dict[str, Any]:
     """Return the declaration of a redirect's `Location` header for the API document."""
-    return {"Location": header(f"The address of the {name}. It works for a short time only.")}
+    return {"Location": header(f"URL of the {name}. It is valid for a short time.")}
 
 
 def immutable(

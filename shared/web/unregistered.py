@@ -20,20 +20,20 @@ class UnregisteredClientBody(RecordBody):
 
     model_config = example(**UNREGISTERED)
 
-    name: str = response_field("The name under which it asks to be registered.")
-    owner: str = response_field("Who asks for it, as the audit log names callers.")
+    name: str = response_field("Name in the registration request.")
+    owner: str = response_field("Caller of the registration request, as in the audit log.")
     code: str = response_field(
-        "The error code of the refusal: `conflict` if another key has the name, or "
+        "Error code of the rejection: `conflict` if another key has the name, or "
         "`authorizer_limit`."
     )
-    last_seen_at: MomentOut = response_field("The time of the last refusal that was stored.")
+    last_seen_at: MomentOut = response_field("Time of the last stored rejection.")
 
 
 UnregisteredClients = Annotated[
     list[UnregisteredClientBody],
     response_field(
-        "Clients that were refused a registration within the last hour. No count has them, and "
-        "nothing is known of them.",
+        "Clients with a registration that was rejected within the last hour. They are not "
+        "counted, and their state is unknown.",
         maxItems=ALL_MAX,
     ),
 ]

@@ -86,6 +86,8 @@ _OF_STATUS: Final = {
     "503": ["Retry-After"],
 }
 _REASON: Final = re.compile(r"(\d{3}): (.*)")
+# References to requirements of the specification, which docstrings of the code contain.
+_REQUIREMENT: Final = re.compile(r" \((?!SHA-)(?:[A-Z]{3,}-\d+[a-z]?(?:, )?)+\)(?=[.:]|$)")
 
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def _public(name: str) -> str:
 
 
 def _clean_schema(value: Any, *, of: str = "") -> Any:
-    """Return `value` with client names, and without titles, which repeat names."""
+    """Return `value` with client names, without titles and references to requirements."""
     if isinstance(value, dict):
         return {
             name: _clean_schema(member, of=name)
@@ -279,6 +281,8 @@ def _clean_schema(value: Any, *, of: str = "") -> Any:
     if of == "$ref":
         path, _, name = value.rpartition("/")
         return f"{path}/{_public(name)}"
+    if of == "description" and isinstance(value, str):
+        return _REQUIREMENT.sub("", value)
     # FastAPI stores bounds as floating-point numbers.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -111,8 +111,8 @@ class CallerBody(ResponseBody):
 async def get_caller(request: ApiRequest) -> CallerBody:
     """Get the current caller.
 
-    The response has its tenant, its API key or session, and its scopes. Every API key and every
-    session may call this.
+    The response contains the tenant, the API key or session, and the scopes. Every API key and
+    every session can call this operation.
     """
     return CallerBody.of(request.run(api_keys.introduce))
 
@@ -162,7 +162,7 @@ async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiK
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
 async def get_api_key(request: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
-    """Get one API key and its usage."""
+    """Get an API key and its usage."""
     return ApiKeyDetail.of(request.run(api_keys.get, key_id=key_id))
 
 

@@ -70,7 +70,7 @@ def _parse(raw: bytes) -> list[tuple[str, str | None]]:
         raise InvalidRequest(f"body: {error}") from None
     given, name = ([body], "secret") if isinstance(body, dict) else (body, "token")
     if not isinstance(given, list) or not 0 < len(given) <= _SECRETS_MAX:
-        message = f"body: must be an object, or an array of 1 to {_SECRETS_MAX} objects."
+        message = f"body: must be an object or an array of 1 to {_SECRETS_MAX} objects."
         raise InvalidRequest(message)
     return [_report(each, name) for each in given]
 
@@ -79,9 +79,11 @@ def _report(value: Any, name: str) -> tuple[str, str | None]:
     members = value if isinstance(value, dict) else {}
     secret, url = members.get(name), members.get("url")
     if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
-        raise InvalidRequest(f"{name}: is required, as text of up to {_SECRET_MAX} characters.")
+        raise InvalidRequest(
+            f"{name}: is required, as a string of at most {_SECRET_MAX} characters."
+        )
     if url is not None and not isinstance(url, str):
-        raise InvalidRequest("url: must be text.")
+        raise InvalidRequest("url: must be a string.")
     # Files end with a line feed. All callers get the same response, so a key must not remain valid
     # because of it.
     return secret.strip(), url

@@ -24,8 +24,8 @@ async def list_audit_log(
 
     Every change writes one entry; reads write none. The newest entry comes first. If more than one
     filter is given, an entry must match all of them. Without `from` the list begins 7 days before
-    `to`, and without `to` it ends now. A page of very long entries may have fewer than `limit`
-    although more follow. It then has a `cursor`.
+    `to`, and without `to` it ends now. A page of very long entries may have fewer than `limit`,
+    although more follow. In this case, `cursor` is not null.
     """
     filters = filters_of(request, query, start=a_week_before)
     pages = CursorCodec(

@@ -117,7 +117,7 @@ class AuditSignerList(ResponseBody):
 
 
 class AuditProof(ResponseBody):
-    """The proof that an entry is in the transparency log."""
+    """The inclusion proof of an audit entry."""
 
     model_config = example(
         id=sample(AUDIT_ENTRY),
@@ -178,8 +178,8 @@ async def list_audit_signers(request: ApiRequest) -> AuditSignerList:
 async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
     """Rotate the key that signs checkpoints.
 
-    The old key signs together with the new one for one audit retention. A verifier that knows the
-    old key therefore accepts the entry with the new key.
+    The old key signs together with the new one for one audit retention. A verifier with the old key
+    can therefore verify the entry that names the new key.
 
     409: too many old keys still sign.
     """
@@ -212,8 +212,8 @@ async def get_audit_entry_proof(
     request: ApiRequest,
     entry_id: Annotated[str, Path(alias="id", description="Identifier of the entry.")],
 ) -> AuditProof:
-    """Prove that an entry is in the transparency log, without other entries.
+    """Get the inclusion proof of an audit entry.
 
-    404: the entry does not exist, or is not in the log yet.
+    404: the entry does not exist, or is not in the transparency log yet.
     """
     return AuditProof.of(request.run(sealed_log.proof, entry_id=entry_id))

@@ -80,9 +80,9 @@ async def send_stock_heartbeat(
     If the caller has not registered the authorizer, or it was removed, the status is also 200, but
     the report is not stored.
 
-    404: this cannot be the identifier of an authorizer.
+    404: the identifier is malformed.
 
-    409: the authorizer has proved a key, so only signed reports count.
+    409: the authorizer has proved a key, so only signed reports are accepted.
     """
     taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
@@ -117,7 +117,7 @@ async def count_stock_events(
 @routes.get(f"{_ROOT}/revocations/srl/signed", response_model=NativeSrl, responses=_RESPONSES)
 @serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=BucketPurpose.FEED)
 async def get_native_srl(request: ApiRequest) -> Response:
-    """Get the revocations in the format of a stock authorizer.
+    """Get the native list of revocations for stock authorizers.
 
     The list covers the whole feed. Conditional requests are ignored, because a stock authorizer
     treats 304 as a failure. The status is 503 if the service cannot determine the revocations, or

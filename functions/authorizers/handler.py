@@ -45,7 +45,7 @@ Owner = Annotated[
 @routes.get("/v1/authorizers/native-signer")
 @serves(native_list.signer)
 async def get_native_signer(request: ApiRequest) -> NativeKey:
-    """Get the key that signs lists for unmodified `tenuo` authorizers.
+    """Get the key that signs native lists for unmodified `tenuo` authorizers.
 
     Each tenant has one key. It is created with the first request, and never replaced.
     """
@@ -61,8 +61,8 @@ async def register_authorizer(
 
     The service expects registered authorizers to enforce every revocation. If the same caller
     already registered this `name`, the response is 200 with the same `id`. The proved key is bound
-    to the name. From then on, only reports signed by this key count. Unknown fields of the body are
-    ignored.
+    to the name. From then on, only reports signed by this key are accepted. Unknown fields of the
+    body are ignored.
 
     409: the name belongs to an authorizer with another key. The message explains what to do.
 
@@ -83,7 +83,7 @@ async def send_heartbeat(
     after `report_after_seconds`. Unknown fields of the body are ignored.
 
     404: the caller has not registered the authorizer, or it was removed, or it did not report for
-    more than 30 days and there is no room. Register it again.
+    more than 30 days and the maximum number of authorizers is reached. Register it again.
 
     409: the report is not signed by the key of the authorizer, or is not newer than the last one.
     The message explains what to do.
@@ -114,9 +114,9 @@ async def list_authorizers(
 
     Authorizers that did not report for 30 days are not listed. `total` may still include them.
 
-    With `include=enforcement` each authorizer has its state for the newest entry of the feed. The
-    response then has a `changed_since`. A later call with the value of the first page returns only
-    the authorizers that have changed.
+    With `include=enforcement`, each authorizer has its state for the newest feed entry, and the
+    response has a `changed_since`. Pass the value of the first page in a later call to get only the
+    authorizers that have changed.
 
     410: `changed_since` is older than an hour. Read all authorizers.
     """
@@ -146,7 +146,7 @@ async def list_authorizers(
 )
 @serves(present.summary)
 async def get_authorizer_summary(request: ApiRequest) -> Response:
-    """Count the authorizers by their state for the newest entry of the feed.
+    """Count the authorizers by state for the newest feed entry.
 
     The states are the same as in the proof of propagation.
     """
@@ -157,18 +157,19 @@ async def get_authorizer_summary(request: ApiRequest) -> Response:
 @routes.get("/v1/authorizers/{id}")
 @serves(authorizers.get, raises=(NotFound,))
 async def get_authorizer(request: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
-    """Get one authorizer with its last report."""
+    """Get an authorizer with its last report."""
     return AuthorizerBody.of(request.run(authorizers.get, authorizer_id=authorizer_id))
 
 
 @routes.delete("/v1/authorizers/{id}", status_code=204)
 @serves(authorizers.remove, raises=(NotFound,))
 async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> None:
-    """Remove an authorizer that no longer runs.
+    """Remove an authorizer.
 
-    It is no longer required to enforce revocations, and its heartbeats are rejected with 404. A
-    removed authorizer can still enforce warrants and register again; revoke its API key to prevent
-    that. A key without the scope `admin` can only remove authorizers that its owner registered.
+    Remove authorizers that no longer run. The service no longer expects them to enforce
+    revocations, and rejects their heartbeats with 404. A removed authorizer can still enforce
+    warrants and register again; revoke its API key to prevent that. A key without the scope `admin`
+    can only remove authorizers that its owner registered.
     """
     request.run(authorizers.remove, authorizer_id=authorizer_id)
 
@@ -178,11 +179,11 @@ async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> N
 async def remove_authorizers_of_owner(request: ApiRequest, owner: Owner) -> None:
     """Remove all authorizers of an owner, for example of a stolen API key.
 
-    Each request removes up to 2,000.
+    Each request removes up to 2,000 authorizers.
 
-    404: the caller does not have the scope `admin`, and names another owner.
+    404: the owner is another identity, and the caller does not have the scope `admin`.
 
-    429: the rate limit is exceeded, or some authorizers are left; repeat the request.
+    429: the rate limit is exceeded, or some authorizers remain; repeat the request.
     """
     request.run(authorizers.remove_of_owner, owner=owner)
 

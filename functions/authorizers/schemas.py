@@ -216,7 +216,7 @@ class RegisterAuthorizer(OpenBody):
 
 _REPORT: Final = Field(
     max_length=_BASE64_MAX,
-    description="The signed report (TRUST-10): base64 of deterministic CBOR.",
+    description="The signed report: base64 of deterministic CBOR.",
 )
 _SIGNATURE: Final = Field(
     max_length=_BASE64_MAX,
@@ -524,7 +524,7 @@ class AuthorizerBody(RecordBody):
 
 
 class AuthorizerList(PageBody):
-    """A page of authorizers; the fields after `cursor` only with `include=enforcement`."""
+    """A page of authorizers. Fields after `cursor` are present only with `include=enforcement`."""
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 

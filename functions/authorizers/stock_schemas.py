@@ -115,7 +115,7 @@ class RegisterStockAuthorizer(OpenBody):
 
 
 class StockHeartbeatResponse(Pace):
-    """The answer to a heartbeat of a stock authorizer."""
+    """The response to a heartbeat of a stock authorizer."""
 
     model_config = example(
         status="ok",
@@ -153,7 +153,7 @@ class StockEvent(OpenBody):
 
 
 class CountedEvents(ResponseBody):
-    """The outcome of a batch of events, which are not stored."""
+    """The counts of a batch of events."""
 
     model_config = example(accepted=100, rejected=0)
 

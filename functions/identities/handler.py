@@ -80,7 +80,7 @@ async def create_identity_provider(
 ) -> IdentityProviderBody:
     """Bind an identity provider.
 
-    Its people and programs can then get sessions.
+    People and programs of the provider can then get sessions.
 
     409: the tenant has 10 identity providers.
     """
@@ -91,7 +91,7 @@ async def create_identity_provider(
 @routes.get(f"{_PROVIDERS}/{{id}}")
 @serves(identity_providers.get, raises=(NotFound,))
 async def get_identity_provider(request: ApiRequest, provider_id: Provider) -> IdentityProviderBody:
-    """Get one identity provider."""
+    """Get an identity provider."""
     return IdentityProviderBody.of(request.run(identity_providers.get, provider_id=provider_id))
 
 
@@ -143,7 +143,7 @@ async def list_people(request: ApiRequest, query: Paging) -> PersonList:
 @routes.get("/v1/people/{id}")
 @serves(people.get, raises=(NotFound,))
 async def get_person(request: ApiRequest, person_id: Who) -> PersonBody:
-    """Get one person."""
+    """Get a person."""
     return PersonBody.of(request.run(people.get, person_id=person_id))
 
 
@@ -169,10 +169,10 @@ async def disable_person(
 @routes.post("/v1/people/{id}/enable")
 @serves(people.enable, raises=(NotFound, Conflict), is_protected=True)
 async def enable_person(request: ApiRequest, person_id: Who) -> PersonBody:
-    """Enable a person, who can then sign in again.
+    """Enable a person.
 
-    If the person is already active, the call has no effect. This needs an approval if any action is
-    protected.
+    The person can sign in again. If the person is already active, the call has no effect. This
+    needs an approval if any action is protected.
 
     409: another active person has the same e-mail.
     """
@@ -218,7 +218,7 @@ async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
 async def list_roles(request: ApiRequest) -> RoleList:
     """List the roles.
 
-    The scopes come first, which are built in, then the tenant's roles by name.
+    Built-in roles come first, one per scope. The roles of the tenant follow by name.
     """
     return RoleList(roles=[RoleBody.of(each) for each in request.run(roles.every)])
 
@@ -226,7 +226,7 @@ async def list_roles(request: ApiRequest) -> RoleList:
 @routes.get("/v1/roles/{name}")
 @serves(roles.get, raises=(NotFound,))
 async def get_role(request: ApiRequest, name: OneRole) -> RoleBody:
-    """Get one role."""
+    """Get a role."""
     return RoleBody.of(request.run(roles.get, name=name))
 
 
@@ -269,8 +269,8 @@ async def update_protected_actions(
 ) -> ProtectedActionsBody:
     """Set the actions that need an approval by another person.
 
-    If there are any, this request needs an approval too, and so do changes of identity providers
-    and roles.
+    If any action is protected, this request also needs an approval, and so do changes of identity
+    providers and roles.
 
     409: fewer than two people with the role `admin` have signed in.
     """
@@ -289,7 +289,7 @@ async def list_approvals(
 ) -> ApprovalList:
     """List approvals and pending requests, newest first.
 
-    Callers who cannot read the settings of the tenant see only their own.
+    Callers who cannot read the settings of the tenant see only their own requests.
     """
     pages = CursorCodec(request.caller, query.cursor, f"approvals?{query.status}")
     found, next_before = request.run(
@@ -301,19 +301,19 @@ async def list_approvals(
 @routes.get("/v1/approvals/{id}")
 @serves(approvals.get, raises=(NotFound,))
 async def get_approval(request: ApiRequest, approval_id: Which) -> ApprovalBody:
-    """Get one approval."""
+    """Get an approval."""
     return ApprovalBody.of(request.run(approvals.get, approval_id=approval_id))
 
 
 @routes.post("/v1/approvals/{id}/approve")
 @serves(approvals.approve, raises=(NotFound, InvalidState))
 async def approve_request(request: ApiRequest, approval_id: Which) -> ApprovalBody:
-    """Approve a request of another person, who can then make it within an hour.
+    """Approve a request of another person.
 
-    The service does not make the request. The requester repeats it, with the identifier of the
-    approval in the header `Rescind-Approval`.
+    The approval is valid for an hour. The service does not make the request: the requester repeats
+    it, with the identifier of the approval in the header `Rescind-Approval`.
 
-    409: it was rejected, or has expired.
+    409: the request was rejected or has expired.
     """
     return ApprovalBody.of(request.run(approvals.approve, approval_id=approval_id))
 
@@ -325,7 +325,7 @@ async def reject_request(request: ApiRequest, approval_id: Which) -> ApprovalBod
 
     Requesters can withdraw their own requests in the same way.
 
-    409: it has expired.
+    409: the request or approval has expired.
     """
     return ApprovalBody.of(request.run(approvals.reject, approval_id=approval_id))
 

@@ -98,10 +98,10 @@ async def list_revocations(
     """List the revocation records.
 
     The newest record comes first, except with `batch_id` or `warrant_prefix`. If more than one
-    filter is given, a record must match all of them. A page with a filter may have fewer records
-    than `limit`, or none, although more follow. It then has a `cursor`. Warrants that are revoked
-    because their signing key is revoked have no record. `GET /v1/keys/{keyId}/warrants` lists the
-    warrants of a key.
+    filter is given, a record must match all of them. With a filter, a page may have fewer records
+    than `limit`, or none, although more follow. In this case, `cursor` is not null. Warrants that
+    are revoked because their signing key is revoked have no record. `GET /v1/keys/{keyId}/warrants`
+    lists the warrants of a key.
     """
     filters = query.filters()
     pages = CursorCodec(request.caller, query.cursor, _cursor_scope(query))
@@ -176,7 +176,7 @@ async def batch_revocations(request: ApiRequest, body: BatchRevocations) -> Revo
 async def create_unrevoke_manifest(request: ApiRequest, body: CreateManifest) -> NewManifest:
     """Create a manifest of up to 50,000 revocations to unrevoke.
 
-    The manifest has the revocations that exist now, and does not change. It expires after 30 days.
+    The manifest contains the current revocations, and is immutable. It expires after 30 days.
     Warrants are unrevoked only when its parts are applied. You can compute its `sha256` yourself.
 
     A call takes 100 tokens of the rate limit, and one more for each 50 identifiers.
@@ -236,12 +236,12 @@ async def apply_unrevoke_manifest_part(
 async def count_revocations(
     request: ApiRequest, query: Annotated[CountsQuery, Query()]
 ) -> RevocationCounts:
-    """Count the revocations that were created and deleted on each day.
+    """Count created and deleted revocations per day.
 
     Days are in UTC. A change is counted when its entry is appended to the transparency log, usually
-    within ten seconds. Days before `counted_since` have null instead of numbers: the tenant did not
-    exist yet, or the service did not count. `by_key` is the number of warrants with a revoked
-    signing key. These warrants have no revocation record, or were revoked before.
+    within ten seconds. Counts of days before `counted_since` are null, because the tenant did not
+    exist or the service did not count. `by_key` is the number of warrants with a revoked signing
+    key. These warrants have no revocation record, or were revoked before.
 
     400: `to` is before `from`, or there are more than 92 days, or 31 with `interval=hour`.
     """
@@ -257,8 +257,8 @@ async def get_revocation(
 ) -> RevocationWithPublication:
     """Get a revocation record and its publication status.
 
-    An authorizer refuses the warrant if it has `feed_sequence` of the feed, or an SRL of
-    `srl_version` or later.
+    An authorizer refuses the warrant after it has applied the feed entry `feed_sequence`, or an SRL
+    of `srl_version` or later.
     """
     record, reach = request.run(revocations.get, revocation_id=revocation_id)
     return RevocationWithPublication.following(record, reach)
@@ -272,7 +272,7 @@ async def get_revocation_propagation(
     """Prove that every registered authorizer refuses the warrant.
 
     An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry.
-    It is *fail_closed* if it did not report the entry, but without it its state would exceed its
+    It is *fail_closed* if it did not report the entry, and its state without the entry exceeds its
     staleness limit. It then refuses every request. `is_complete` means that no authorizer is
     *unknown*. With `wait`, the service delays a response that is not complete.
 
@@ -304,7 +304,8 @@ async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query
 
     A change is a revocation of a warrant, a batch, a signing key, an API key or an SRL signer. The
     newest change comes first, in the order of the audit log. Each call of a batch is one change. A
-    page may have fewer changes than `limit`, although more follow. It then has a `cursor`.
+    page may have fewer changes than `limit`, although more follow. In this case, `cursor` is not
+    null.
     """
     filters = query.filters(request.ports.now())
     listed = query.model_dump_json(exclude={"limit", "cursor"})
@@ -321,9 +322,9 @@ async def get_change(
     """Get a change, and the authorizers that are known to enforce it.
 
     The states and `is_complete` are the same as in the proof of propagation, for the feed entry
-    that completes the change. With `wait`, the service delays a response that is not complete.
-    If a warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and
-    no authorizer has the state `enforced`.
+    that completes the change. With `wait`, the service delays a response that is not complete. If a
+    warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and no
+    authorizer has the state `enforced`.
 
     404: there is no such change.
     """
@@ -358,7 +359,7 @@ async def search(request: ApiRequest, query: Annotated[SearchQuery, Query()]) ->
 
     `q` is an identifier, the beginning of one, or words of a name. Names are searched among the
     newest 1,000 of each kind. Results include only kinds that the API key may list. To find an
-    audit entry or a batch, `q` needs five characters of its identifier after `svc_evt_` or
+    audit entry or a batch, `q` must contain five characters of its identifier after `svc_evt_` or
     `svc_bat_`.
     """
     hits = request.run(search_operation.search, query=query.q, limit=query.limit)

@@ -260,7 +260,7 @@ class RevocationList(PageBody):
 
 
 class RevocationCheck(RecordBody):
-    """Whether a warrant is revoked, and if so, when and why."""
+    """The revocation status of a warrant."""
 
     model_config = example(
         warrant_id="svc_wrt_laptop-17",
@@ -278,7 +278,7 @@ class RevocationCheck(RecordBody):
 
 
 class RevocationStatus(RecordBody):
-    """Whether one warrant of a batch is revoked, and when."""
+    """The revocation status of one warrant of a batch."""
 
     model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
 
@@ -289,7 +289,7 @@ class RevocationStatus(RecordBody):
 
 
 class RevocationStatuses(ResponseBody):
-    """Whether each warrant of a batch is revoked."""
+    """The revocation status of each warrant of a batch."""
 
     model_config = example(
         results={

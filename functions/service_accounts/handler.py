@@ -38,10 +38,10 @@ async def create_service_account(
 ) -> ServiceAccountBody:
     """Create a service account.
 
-    A service account is a program that owns API keys. Its `email` names it in the audit log and in
-    revocation records.
+    A service account is a non-human identity that owns API keys. Its `email` names it in the audit
+    log and in revocation records.
 
-    409: the tenant has, or once had, a service account of this name.
+    409: the tenant has or once had a service account with this name.
     """
     account = request.run(service_accounts.create, name=body.name, description=body.description)
     return ServiceAccountBody.of(account)
@@ -50,7 +50,7 @@ async def create_service_account(
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
 async def get_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
-    """Get one service account."""
+    """Get a service account."""
     account = request.run(service_accounts.get, account_id=account_id)
     return ServiceAccountBody.of(account)
 
@@ -89,8 +89,8 @@ async def disable_service_account(request: ApiRequest, account_id: AccountId) ->
 async def enable_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Enable a service account again.
 
-    Its API keys are accepted again, except for revoked keys. If the account is already active,
-    the call has no effect. An account that gives the scope `admin` may need an approval.
+    Its API keys are accepted again, except for revoked keys. If the account is already active, the
+    call has no effect. An account that gives the scope `admin` may need an approval.
     """
     account = request.run(service_accounts.enable, account_id=account_id)
     return ServiceAccountBody.of(account)
@@ -99,7 +99,7 @@ async def enable_service_account(request: ApiRequest, account_id: AccountId) -> 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)
 @serves(service_accounts.delete, raises=(NotFound, Conflict))
 async def delete_service_account(request: ApiRequest, account_id: AccountId) -> None:
-    """Delete a service account that owns no API key.
+    """Delete a service account without API keys.
 
     Its name remains reserved, because the audit log refers to the account by name.
 

@@ -88,7 +88,7 @@ async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> Sig
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
 async def get_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
-    """Get one signing key, or one old version of a key."""
+    """Get a signing key, or an old version of a signing key."""
     return SigningKeyBody.of(request.run(signing_keys.get, key_id=key_id))
 
 
@@ -187,9 +187,9 @@ async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) ->
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
 async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
-    """List the warrants that a signing key signed, newest first.
+    """List the warrants signed by a signing key, newest first.
 
-    The record of an old version lists the warrants of that version only.
+    With the record of an old version, the list contains only the warrants of that version.
     """
     pages = CursorCodec(request.caller, query.cursor, f"keys/{key_id}/warrants")
     page = request.run(warrants.page, key_id=key_id, before=pages.position, limit=query.limit)
@@ -227,8 +227,8 @@ async def get_trust_bundle(
 
     The newest key comes first, at most 1000 on a page. Old versions and revoked keys are included.
     Poll the first page with `If-None-Match`, for example each minute. 304 means that no key on any
-    page has changed. After a 200, read the other pages again, too. The first polls after a change
-    and one poll an hour are answered with 200 even without a new change.
+    page has changed. After a 200, read the other pages again. The first polls after a change, and
+    one poll per hour, return 200 even without a new change.
     """
     pages = CursorCodec(request.caller, cursor, "trust-bundle")
     before = pages.position

@@ -95,7 +95,7 @@ _CONDITION: Final = condition("The `ETag` of the last response.")
 )
 @serves(srl.old, raises=(NotFound,))
 async def get_srl(request: ApiRequest, query: Annotated[ListQuery, Query()]) -> Response:
-    """Get the current Signed Revocation List, or an old one.
+    """Get the current or an earlier Signed Revocation List.
 
     Verify the bytes in `srl` and use their content; `payload` has the same content in readable
     form. Send the `ETag` of the last SRL in `If-None-Match`, with the same `Accept-Encoding`: 304
@@ -172,10 +172,10 @@ async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyLis
 async def create_srl_key(request: ApiRequest) -> SrlKey:
     """Create a pending signer for the Signed Revocation List.
 
-    The key is listed as `pending` for authorizers to learn it, and does not sign until it is
-    activated. `statement` is signed by the current key.
+    The key is listed as `pending`, so that authorizers can fetch it. It does not sign until it is
+    activated. The current key signs its `statement`.
 
-    409: there is a pending key already, or 100 retired keys are listed.
+    409: a pending key exists already, or 100 retired keys are listed.
     """
     return SrlKey.of(request.run(list_signers.create))
 
@@ -183,7 +183,7 @@ async def create_srl_key(request: ApiRequest) -> SrlKey:
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION, is_protected=True)
 async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
-    """Rotate the signer of the Signed Revocation List at once.
+    """Rotate the signer of the Signed Revocation List immediately.
 
     Activates the pending key, or a new key if none is pending, and publishes an SRL signed by it.
     Clients of the feed follow its `statement`. Authorizers that read SRLs refuse that SRL if they

@@ -143,7 +143,7 @@ class RotateSrlKey(RequestBody):
 
 
 class SrlKeyStatement(ResponseBody):
-    """The previous key's statement about this key. Verifiers follow it to the new key."""
+    """The succession statement, by which verifiers accept the new key."""
 
     model_config = example(**STATEMENT)
 

@@ -145,7 +145,7 @@ class SrlVersionList(ResponseBody):
 )
 @serves(srl.read)
 async def get_srl_status(request: ApiRequest) -> Response:
-    """Get the status of the Signed Revocation List, without the list.
+    """Get the status of the current Signed Revocation List.
 
     The response contains the current version, the number of warrants changed since then, and the
     latest time of the next scheduled publication. Poll it with `If-None-Match`, for example every
@@ -164,7 +164,7 @@ async def get_srl_status(request: ApiRequest) -> Response:
 @routes.get("/v1/revocations/srl/versions")
 @serves(srl.page)
 async def list_srl_versions(request: ApiRequest, query: Paging) -> SrlVersionList:
-    """List the Signed Revocation Lists that were published in the last 30 days.
+    """List the Signed Revocation Lists published in the last 30 days.
 
     Each publication has an entry, including scheduled ones. The SRLs themselves are kept for a
     shorter time.

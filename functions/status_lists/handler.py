@@ -82,10 +82,10 @@ async def allocate_status_entries(
     """Allocate entries for tokens.
 
     Each entry is allocated only once. The indexes do not reveal the order of allocation. To revoke
-    the token with index N, revoke the warrant `svc_wrt_tsl-`, then the part of the list's `id`
-    after `svc_tsl_`, then `-` and N.
+    the token with index N, revoke the warrant `svc_wrt_tsl-<id>-<N>`, where `<id>` is the part of
+    the list's `id` after `svc_tsl_`.
 
-    409: the code is `quota_exceeded` if the list has fewer entries left.
+    409: the code is `quota_exceeded` if the list has fewer free entries.
     """
     return StatusEntries.of(request.run(status_lists.allocate, list_id=list_id, count=body.count))
 

@@ -117,8 +117,8 @@ async def get_trust_draft(
 ) -> TrustDocumentBody:
     """Get a draft of the next trust document for the roots to sign.
 
-    It is valid for 180 days from now on. Each call creates a different draft: let all roots sign
-    the same bytes, and publish them with `PUT /v1/trust`. To replace roots, name the new ones in
+    The draft is valid for 180 days. Each call creates a different draft: let all roots sign the
+    same bytes, and publish them with `PUT /v1/trust`. To replace roots, name the new ones in
     `roots` and `threshold`. Both the current and the new roots must then sign.
 
     400: `roots` is missing, and there is no document yet.
@@ -139,7 +139,7 @@ async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTru
 
     400: the code is `invalid_signature` if not enough roots have signed.
 
-    409: the document is outdated, or does not name the current signers. Get another draft.
+    409: the document is outdated, or does not name the current signers. Get a new draft.
     """
     head = request.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
     return PublishedTrust.of(head)

@@ -74,7 +74,7 @@ class TrustDocumentBody(ResponseBody):
 
 
 class TrustDocuments(ResponseBody):
-    """The documents that a client needs."""
+    """The trust documents that a client has not yet applied."""
 
     model_config = example(documents=[_SIGNED])
 

@@ -65,7 +65,7 @@ async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWit
 @routes.get("/v1/webhooks/{id}")
 @serves(managing.get, raises=(NotFound,))
 async def get_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
-    """Get one webhook and the progress of its deliveries."""
+    """Get a webhook and the progress of its deliveries."""
     return WebhookBody.of(request.run(managing.get, webhook_id=webhook_id))
 
 
@@ -98,7 +98,7 @@ async def list_webhook_deliveries(
 ) -> DeliveryList:
     """List the deliveries of the last 14 days, newest event first.
 
-    With `change`, the list has only the deliveries about one revocation, as long as it exists.
+    With `change`, the list contains only the deliveries about one change, while the change exists.
     """
     listed = f"webhooks/{webhook_id}/deliveries"
     if query.change is not None:
@@ -159,8 +159,8 @@ async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBod
 async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Send an event of type `rescind.test` to a webhook.
 
-    It is queued after the waiting events and sent within seconds. The list of deliveries shows its
-    outcome. A webhook that waits after a failure is tried at once.
+    It is sent within seconds, after the waiting events. The list of deliveries shows its outcome. A
+    webhook that waits after a failure is tried at once.
 
     409: the webhook is disabled.
     """

@@ -75,10 +75,10 @@ def chains_of(
 class HeartbeatOutcome(StrEnum):
     """The outcome of a heartbeat.
 
-    - `equivocation`: it was taken, but the authorizer reported entries that this service did not
+    - `equivocation`: accepted, but the authorizer reported entries that this service did not
       publish.
     - `not_found`: the authorizer is not registered, or another owner registered it.
-    - `refused`: it is not the signed report that its registration requires (FLEET-27).
+    - `refused`: rejected, because the registration requires a signed report (FLEET-27).
     """
 
     OK = "ok"

@@ -87,7 +87,7 @@ _OF_STATUS: Final = {
 }
 _REASON: Final = re.compile(r"(\d{3}): (.*)")
 # References to requirements of the specification, which docstrings of the code contain.
-_REQUIREMENT: Final = re.compile(r" \((?!SHA-)(?:[A-Z]{3,}-\d+[a-z]?(?:, )?)+\)(?=[.:]|$)")
+_REQUIREMENT: Final = re.compile(r"\s+\((?!SHA-)(?:[A-Z]{3,}-\d+[a-z]?(?:, )?)+\)(?=[.:]|$)")
 
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:

@@ -152,18 +152,18 @@ class RevocationChange(ResponseBody):
 class OutcomeCounts(ResponseBody):
     """The number of identifiers with each outcome."""
 
-    revoked: int = response_field("Revoked.", minimum=0)
+    revoked: int = response_field("Number of revoked warrants.", minimum=0)
     already_revoked: int = response_field(
         "Number of warrants that were already revoked.", minimum=0
     )
     extended: int = response_field(
         "Number of revocations extended to a later expiry, or made permanent.", minimum=0
     )
-    unrevoked: int = response_field("Unrevoked.", minimum=0)
+    unrevoked: int = response_field("Number of unrevoked warrants.", minimum=0)
     not_revoked: int = response_field(
         "Number of warrants without a revocation to remove.", minimum=0
     )
-    failed: int = response_field("Failed.", minimum=0)
+    failed: int = response_field("Number of failed identifiers.", minimum=0)
 
 
 class RevocationChanges(ResponseBody):

@@ -78,7 +78,8 @@ class HeartbeatOutcome(StrEnum):
     - `equivocation`: accepted, but the authorizer reported entries that this service did not
       publish.
     - `not_found`: the authorizer is not registered, or another owner registered it.
-    - `refused`: rejected, because the registration requires a signed report (FLEET-27).
+    - `refused`: rejected, because it is not the signed report that the registration requires
+      (FLEET-27).
     """
 
     OK = "ok"

@@ -26,8 +26,8 @@ from shared.web.fields import (
     MomentOut,
     ResponseBody,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import CursorCodec
@@ -57,31 +57,31 @@ class CallerBody(ResponseBody):
         authenticated_at="2026-11-21T12:00:00Z",
     )
 
-    tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
-    tenant_name: str = response_field("Name of the tenant, from its settings.")
-    identity: str = response_field(
+    tenant_id: str = field("Identifier of the tenant.", **identifier(TENANT))
+    tenant_name: str = field("Name of the tenant, from its settings.")
+    identity: str = field(
         "Name of the caller in the audit log: the e-mail of the person or the service account, or "
         "the name derived from the API key."
     )
-    api_key_id: ApiKeyId | None = response_field("Identifier of the API key; null for a session.")
-    api_key_name: str | None = response_field("Name of the API key; null for a session.")
-    scopes: tuple[Scope, ...] = response_field("Scopes of the caller.", uniqueItems=True)
-    expires_at: MomentOut | None = response_field(
+    api_key_id: ApiKeyId | None = field("Identifier of the API key; null for a session.")
+    api_key_name: str | None = field("Name of the API key; null for a session.")
+    scopes: tuple[Scope, ...] = field("Scopes of the caller.", uniqueItems=True)
+    expires_at: MomentOut | None = field(
         "Expiry of the credential that sent this request; null if it does not expire."
     )
-    can_create_until: MomentOut | None = response_field(
+    can_create_until: MomentOut | None = field(
         "Latest allowed expiry of API keys that the caller creates. It applies to people and to "
         "API keys without the scope `admin`. Null if there is no limit."
     )
-    name: str = response_field("Display name of the person, the service account or the API key.")
-    role: str | None = response_field("Role of the caller; null for an API key without a role.")
-    person_id: str | None = response_field(
+    name: str = field("Display name of the person, the service account or the API key.")
+    role: str | None = field("Role of the caller; null for an API key without a role.")
+    person_id: str | None = field(
         "Identifier of the person; null if the caller is a program.", **identifier(PERSON)
     )
-    session_id: str | None = response_field(
+    session_id: str | None = field(
         "Identifier of the session; null for an API key.", **identifier(SESSION)
     )
-    authenticated_at: MomentOut | None = response_field(
+    authenticated_at: MomentOut | None = field(
         "Time at which the identity provider authenticated the caller; null for an API key."
     )
 

@@ -32,9 +32,9 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     example,
+    field,
     identifier,
     optional,
-    response_field,
 )
 from shared.web.paging import PageQuery
 
@@ -89,9 +89,7 @@ class ApiKeyDetail(ApiKeySummary):
 
     model_config = example(**USED_EXAMPLE, request_count=2880)
 
-    request_count: int = response_field(
-        f"Number of requests with this key. {APPROXIMATE}", minimum=0
-    )
+    request_count: int = field(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
@@ -151,12 +149,8 @@ class RotatedApiKey(CreatedApiKey):
         predecessor_accepted_until="2026-11-21T13:00:00Z",
     )
 
-    predecessor_id: ApiKeyId = response_field(
-        "Identifier of the rotated key.", **identifier(API_KEY)
-    )
-    predecessor_accepted_until: MomentOut = response_field(
-        "Time from which the old secret is rejected."
-    )
+    predecessor_id: ApiKeyId = field("Identifier of the rotated key.", **identifier(API_KEY))
+    predecessor_accepted_until: MomentOut = field("Time from which the old secret is rejected.")
 
     @classmethod
     def of_rotation(cls, rotated_key: RotatedKey) -> Self:
@@ -177,5 +171,5 @@ class RevokedApiKey(RecordBody):
     )
 
     id: ApiKeyId
-    status: ApiKeyStatus = response_field("`revoked`.")
-    revoked_at: MomentOut = response_field("Time of the revocation.")
+    status: ApiKeyStatus = field("`revoked`.")
+    revoked_at: MomentOut = field("Time of the revocation.")

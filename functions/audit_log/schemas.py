@@ -15,8 +15,8 @@ from shared.web.fields import (
     RecordBody,
     WarrantId,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -110,39 +110,37 @@ class AuditEntryBody(RecordBody):
 
     model_config = example(**_ENTRY)
 
-    id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    timestamp: MomentOut = response_field("Time of the change.")
-    actor: str = response_field(
+    id: str = field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
+    timestamp: MomentOut = field("Time of the change.")
+    actor: str = field(
         "Identity that made the change: the e-mail of a person, `<service account>@<tenant>.svc`, "
         "or `<API key id>@<tenant>.svc` for a key without a service account. `system+…` is the "
         "service or its operator."
     )
-    actor_key_id: str | None = response_field(
+    actor_key_id: str | None = field(
         "Identifier of the API key; null if the change was not made over HTTP, or is older than "
         "this field."
     )
-    actor_name: str | None = response_field(
+    actor_name: str | None = field(
         "Name of the person, the program or the API key; null if there is none, or if the entry "
         "is older than this field."
     )
-    actor_id: str | None = response_field(
+    actor_id: str | None = field(
         "Identifier of the person, which does not change with the e-mail; null for other actors.",
         **identifier(PERSON),
     )
-    action: AuditAction = response_field("The action.")
-    resource_id: str = response_field("Identifier of the changed resource.")
-    result: str = response_field(
+    action: AuditAction = field("The action.")
+    resource_id: str = field("Identifier of the changed resource.")
+    result: str = field(
         "Outcome of the action. Only successful changes are recorded.", const="success"
     )
-    source_ip: str | None = response_field(
+    source_ip: str | None = field(
         "Source address of the request; null if the change was not made over HTTP."
     )
-    request_id: str | None = response_field(
+    request_id: str | None = field(
         "The `X-Request-Id` of the request; null if the change was not made over HTTP."
     )
-    details: dict[str, Any] = response_field(
-        "Details of the change. The members depend on the action."
-    )
+    details: dict[str, Any] = field("Details of the change. The members depend on the action.")
 
 
 class AuditEntryList(PageBody):
@@ -150,8 +148,8 @@ class AuditEntryList(PageBody):
 
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
 
-    audit_logs: list[AuditEntryBody] = response_field("The entries of this page, newest first.")
-    total: int | None = response_field(
+    audit_logs: list[AuditEntryBody] = field("The entries of this page, newest first.")
+    total: int | None = field(
         "Number of entries on all pages together; null if `q` is given.", minimum=0
     )
     cursor: NextCursor

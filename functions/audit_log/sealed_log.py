@@ -21,8 +21,8 @@ from shared.web.fields import (
     ResponseBody,
     SigningKeyId,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.routes import ApiRequest, router, serves
@@ -77,11 +77,11 @@ class AuditSignerBody(ResponseBody):
     key_id: SigningKeyId
     algorithm: Algorithm
     public_key: PublicKey
-    verifier_key: str = response_field(
+    verifier_key: str = field(
         "The key in the format of a C2SP signed-note verifier key. Its name is the origin."
     )
-    created_at: MomentOut = response_field("Time of creation.")
-    retired_at: MomentOut | None = response_field(
+    created_at: MomentOut = field("Time of creation.")
+    retired_at: MomentOut | None = field(
         "Time at which the key stops signing together with its successor; null if the key was not "
         "rotated."
     )
@@ -104,10 +104,8 @@ class AuditSignerList(ResponseBody):
 
     model_config = example(origin=_ORIGIN, keys=[_SIGNER])
 
-    origin: str = response_field(
-        "Origin of the log: the first line of each checkpoint.", examples=[_ORIGIN]
-    )
-    keys: list[AuditSignerBody] = response_field("The keys, in order of creation.")
+    origin: str = field("Origin of the log: the first line of each checkpoint.", examples=[_ORIGIN])
+    keys: list[AuditSignerBody] = field("The keys, in order of creation.")
 
     @classmethod
     def of(cls, signers: AuditSigners) -> Self:
@@ -127,13 +125,11 @@ class AuditProof(ResponseBody):
         checkpoint=f"{_ORIGIN}\n2\n{_ROOT}\n\n\u2014 {_ORIGIN} {_SIGNATURE}\n",
     )
 
-    id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    index: int = response_field("Index of the leaf in the log, from 0.")
-    record: str = response_field("The leaf: 56 bytes in base64.", **BASE64)
-    path: list[str] = response_field(
-        "The hashes from the leaf to the root, in base64 (RFC 6962, 2.1.1)."
-    )
-    checkpoint: str = response_field("The checkpoint that contains the root hash.")
+    id: str = field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
+    index: int = field("Index of the leaf in the log, from 0.")
+    record: str = field("The leaf: 56 bytes in base64.", **BASE64)
+    path: list[str] = field("The hashes from the leaf to the root, in base64 (RFC 6962, 2.1.1).")
+    checkpoint: str = field("The checkpoint that contains the root hash.")
 
     @classmethod
     def of(cls, proof: InclusionProof) -> Self:

@@ -35,9 +35,9 @@ from shared.web.fields import (
     ResponseBody,
     Total,
     example,
+    field,
     identifier,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import CursorCodec, PageBody, PageQuery
@@ -122,22 +122,20 @@ Features = Annotated[
 ]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
-AuthorizerId = Annotated[
-    str, response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
-]
+AuthorizerId = Annotated[str, field("Identifier of the authorizer.", **identifier(AUTHORIZER))]
 Identifiers = list[str]
 
 
 FeedSequence = Annotated[
-    int, response_field("Sequence of the newest feed entry; 0 if there is none.", minimum=0)
+    int, field("Sequence of the newest feed entry; 0 if there is none.", minimum=0)
 ]
 NativeVersion = Annotated[
     int,
-    response_field("Version of the newest native list; 0 if there is none.", minimum=0),
+    field("Version of the newest native list; 0 if there is none.", minimum=0),
 ]
 ReportedStatus = Annotated[
     HeartbeatStatus,
-    response_field(
+    field(
         "`equivocation`: the authorizer reported entries that this service did not publish. Its "
         "feed may be forged, or the service was restored from a backup."
     ),
@@ -319,10 +317,10 @@ class SendReports(OpenBody):
 class Pace(ResponseBody):
     """When authorizers report."""
 
-    report_after_seconds: int = response_field(
+    report_after_seconds: int = field(
         "Number of seconds after which to send the next heartbeat if nothing changes.", minimum=1
     )
-    jitter_seconds: int = response_field(
+    jitter_seconds: int = field(
         "Maximum random delay of the report after each advance, in seconds.",
         minimum=0,
     )
@@ -340,8 +338,8 @@ class RegisteredAuthorizer(Pace):
     )
 
     id: AuthorizerId
-    key_verified: bool = response_field("Whether only signed reports are accepted.")
-    last_number: int = response_field(
+    key_verified: bool = field("Whether only signed reports are accepted.")
+    last_number: int = field(
         "Number of the last signed report. Later reports must have higher numbers."
     )
 
@@ -389,12 +387,12 @@ class ReportResult(ResponseBody):
     model_config = example(id=sample(AUTHORIZER), status="refused", reason="signature")
 
     id: AuthorizerId
-    status: HeartbeatOutcome = response_field(
+    status: HeartbeatOutcome = field(
         "`ok`: accepted. `equivocation`: accepted, but the authorizer reported entries that this "
         "service did not publish. `not_found`: the authorizer is not registered by the caller, or "
         "was removed; register it again. `refused`: the report failed the check in `reason`."
     )
-    reason: RefusedReport | None = response_field(
+    reason: RefusedReport | None = field(
         "Reason for the rejection; null unless `status` is `refused`."
     )
 
@@ -417,9 +415,7 @@ class ReportsResponse(Pace):
         jitter_seconds=0,
     )
 
-    results: list[ReportResult] = response_field(
-        "One result per report, in the order of the request."
-    )
+    results: list[ReportResult] = field("One result per report, in the order of the request.")
     feed_sequence: FeedSequence
     srl_version: NativeVersion
 
@@ -442,8 +438,8 @@ class AuthorizerBody(RecordBody):
     model_config = example(**_AUTHORIZER)
 
     id: AuthorizerId
-    name: str = response_field("Name from the registration.")
-    type: OrNull = response_field("Type of the program; null if not reported.")
+    name: str = field("Name from the registration.")
+    type: OrNull = field("Type of the program; null if not reported.")
     version: OrNull = Field(
         validation_alias="program_version",
         description="Version of the program; null if not reported.",
@@ -452,44 +448,36 @@ class AuthorizerBody(RecordBody):
         validation_alias="any_key",
         description="Ed25519 public key in hexadecimal; null if the authorizer has none.",
     )
-    metadata: dict[str, str] = response_field("Labels for people, as names with values.")
-    features: tuple[str, ...] = response_field("Supported features, such as `subject-cutoffs`.")
-    owner: str = response_field("Identity that registered the authorizer, as in the audit log.")
-    relay: OrNull = response_field(
-        "Relay that reports for the authorizer; null if it reports directly."
-    )
-    registered_at: MomentOut = response_field("Time of the registration.")
-    last_seen_at: MomentOut = response_field(
+    metadata: dict[str, str] = field("Labels for people, as names with values.")
+    features: tuple[str, ...] = field("Supported features, such as `subject-cutoffs`.")
+    owner: str = field("Identity that registered the authorizer, as in the audit log.")
+    relay: OrNull = field("Relay that reports for the authorizer; null if it reports directly.")
+    registered_at: MomentOut = field("Time of the registration.")
+    last_seen_at: MomentOut = field(
         "Time of the last stored heartbeat. Heartbeats without changes are stored every 270 "
         "seconds."
     )
-    sequence: int | None = response_field(
-        "Sequence of the last applied feed entry; null if there is none."
-    )
-    chain: HexOrNull = response_field(
+    sequence: int | None = field("Sequence of the last applied feed entry; null if there is none.")
+    chain: HexOrNull = field(
         "Reported chain hash at `sequence`, in hexadecimal; null if not reported."
     )
-    verified_at: MomentOut | None = response_field(
+    verified_at: MomentOut | None = field(
         "Time of the last confirmation of the state by the service; null if there was none."
     )
-    max_staleness_seconds: int | None = response_field(
+    max_staleness_seconds: int | None = field(
         "Staleness limit in seconds: after this time without confirmation, the authorizer refuses "
         "every warrant; null if not reported."
     )
-    fail_open: bool = response_field(
-        "Whether the authorizer accepts warrants while its state is stale."
-    )
-    refused: dict[str, int] = response_field(
-        "Number of rejected responses of the service, by reason."
-    )
-    equivocation: bool = response_field(
+    fail_open: bool = field("Whether the authorizer accepts warrants while its state is stale.")
+    refused: dict[str, int] = field("Number of rejected responses of the service, by reason.")
+    equivocation: bool = field(
         "Whether the authorizer reported entries that this service did not publish."
     )
     api_key_id: OrNull = Field(
         validation_alias="key_id",
         description="API key that registered the authorizer; null if a session did.",
     )
-    key_verified: bool = response_field(
+    key_verified: bool = field(
         "Whether the authorizer has proved `public_key`. If true, only signed reports are accepted."
     )
     trust_version: int = Field(
@@ -528,9 +516,7 @@ class AuthorizerList(PageBody):
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 
-    authorizers: list[AuthorizerBody] = response_field(
-        "The authorizers of this page, newest first."
-    )
+    authorizers: list[AuthorizerBody] = field("The authorizers of this page, newest first.")
     total: Total
     cursor: NextCursor
     sequence: int | None = optional("Sequence of the newest feed entry; absent if there is none.")
@@ -623,30 +609,22 @@ class FleetSummaryBody(RecordBody):
         unregistered=[UNREGISTERED],
     )
 
-    sequence: int | None = response_field(
-        "Sequence of the newest feed entry; null if there is none."
-    )
-    issued_at: MomentOut | None = response_field(
+    sequence: int | None = field("Sequence of the newest feed entry; null if there is none.")
+    issued_at: MomentOut | None = field(
         "Publication time of the newest feed entry; null if there is none."
     )
-    total: int = response_field(
-        "Number of registered authorizers that reported within the last 30 days."
-    )
-    enforced: int = response_field(
+    total: int = field("Number of registered authorizers that reported within the last 30 days.")
+    enforced: int = field(
         "Number of authorizers that reported the entry with the right chain hash."
     )
-    fail_closed: int = response_field(
+    fail_closed: int = field(
         "Number of authorizers that refuse every request because they did not report the entry."
     )
-    unknown: int = response_field("Number of authorizers in neither of these states.")
-    missed_heartbeat: int = response_field("Number of authorizers with a missed heartbeat.")
-    fail_open: int = response_field(
-        "Number of authorizers that accept warrants while their state is stale."
-    )
-    without_cutoffs: int = response_field(
-        "Number of authorizers that do not support subject cutoffs."
-    )
-    next_change_at: MomentOut | None = response_field(
+    unknown: int = field("Number of authorizers in neither of these states.")
+    missed_heartbeat: int = field("Number of authorizers with a missed heartbeat.")
+    fail_open: int = field("Number of authorizers that accept warrants while their state is stale.")
+    without_cutoffs: int = field("Number of authorizers that do not support subject cutoffs.")
+    next_change_at: MomentOut | None = field(
         "Time at which the next authorizer changes from `unknown` to `fail_closed` without a "
         "report; null if none will."
     )

@@ -29,8 +29,8 @@ from shared.web.fields import (
     MomentOut,
     ResponseBody,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 
@@ -157,10 +157,10 @@ class CountedEvents(ResponseBody):
 
     model_config = example(accepted=100, rejected=0)
 
-    accepted: int = response_field(
+    accepted: int = field(
         "Number of events with a valid signature by the registered key.", minimum=0
     )
-    rejected: int = response_field(
+    rejected: int = field(
         "Number of events without a valid signature by the registered key.", minimum=0
     )
 
@@ -175,10 +175,8 @@ class NativeSrl(ResponseBody):
 
     model_config = example(srl="omdwYXlsb2FkpGtyZXZva2VkX2lkc4A…", version=62)
 
-    srl: str = response_field("The signed native list: base64 of CBOR.", **BASE64)
-    version: int = response_field(
-        "Sequence of the last feed entry in the list, plus one.", minimum=1
-    )
+    srl: str = field("The signed native list: base64 of CBOR.", **BASE64)
+    version: int = field("Sequence of the last feed entry in the list, plus one.", minimum=1)
 
 
 class NativeKey(ResponseBody):
@@ -192,14 +190,14 @@ class NativeKey(ResponseBody):
         created_at="2026-11-21T12:00:00Z",
     )
 
-    key_id: str = response_field("Identifier of the key.", **identifier(SIGNING_KEY))
-    algorithm: str = response_field("Algorithm of the key. Always `Ed25519`.")
-    public_key: str = response_field("Base64 of the 32-byte public key.", **BASE64)
-    public_key_hex: str = response_field(
+    key_id: str = field("Identifier of the key.", **identifier(SIGNING_KEY))
+    algorithm: str = field("Algorithm of the key. Always `Ed25519`.")
+    public_key: str = field("Base64 of the 32-byte public key.", **BASE64)
+    public_key_hex: str = field(
         "The public key in hexadecimal. It must come first in `TENUO_TRUSTED_KEYS`.",
         pattern="^[0-9a-f]{64}$",
     )
-    created_at: MomentOut = response_field("Time of creation.")
+    created_at: MomentOut = field("Time of creation.")
 
     @classmethod
     def of(cls, signer: NativeSigner) -> Self:

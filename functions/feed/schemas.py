@@ -6,7 +6,7 @@ from typing import Final, Self
 from pydantic import JsonValue
 
 from shared.operations.changes.feed import FeedPage
-from shared.web.fields import BASE64, ResponseBody, Signature, example, response_field
+from shared.web.fields import BASE64, ResponseBody, Signature, example, field
 
 # Examples for the API document: a valid signed head of a feed with one entry, and the entry.
 _HEAD: Final[dict[str, JsonValue]] = {
@@ -30,7 +30,7 @@ class FeedHeadBody(ResponseBody):
 
     model_config = example(**_HEAD)
 
-    Payload: str = response_field(
+    Payload: str = field(
         "The signed bytes: base64 of a CBOR map with Tenant, Sequence, Chain, IssuedAt, ExpiresAt "
         "and Base.",
         **BASE64,
@@ -44,14 +44,12 @@ class FeedAnswer(ResponseBody):
     model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, max_wait_seconds=0)
 
     head: FeedHeadBody
-    entries: list[str] = response_field(
+    entries: list[str] = field(
         "The feed entries, oldest first. Each is base64 of a CBOR map with Sequence, and with "
         "Revoked and Removed unless they are empty."
     )
-    poll_seconds: int = response_field(
-        "Recommended interval between two polls, in seconds.", minimum=1
-    )
-    max_wait_seconds: int = response_field(
+    poll_seconds: int = field("Recommended interval between two polls, in seconds.", minimum=1)
+    max_wait_seconds: int = field(
         "Longest `wait`, in seconds; 0 if the service does not support long polls."
     )
 

@@ -20,8 +20,8 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import PageQuery
@@ -58,7 +58,7 @@ _ABOVE: Final = (
     "Number of warrants that may be unrevoked per hour without an approval; null for no limit."
 )
 
-ApprovalId = Annotated[str, response_field("Identifier of the approval.", **identifier(APPROVAL))]
+ApprovalId = Annotated[str, field("Identifier of the approval.", **identifier(APPROVAL))]
 ProtectableAction = Annotated[ProtectedAction, Field(strict=False), AfterValidator(protectable)]
 
 
@@ -78,8 +78,8 @@ class ProtectedActionsBody(RecordBody):
 
     model_config = example(**_ACTS)
 
-    actions: tuple[ProtectedAction, ...] = response_field(_WHICH)
-    unrevoke_threshold: int | None = response_field(_ABOVE)
+    actions: tuple[ProtectedAction, ...] = field(_WHICH)
+    unrevoke_threshold: int | None = field(_ABOVE)
 
 
 class ApprovalQuery(PageQuery):
@@ -93,9 +93,9 @@ class ApprovalQuery(PageQuery):
 class BoundRequest(ResponseBody):
     """The one request that an approval is for."""
 
-    method: str = response_field("HTTP method.")
-    path: str = response_field("Path of the request.")
-    sha256: str = response_field("SHA-256 of the body, in hexadecimal.")
+    method: str = field("HTTP method.")
+    path: str = field("Path of the request.")
+    sha256: str = field("SHA-256 of the body, in hexadecimal.")
 
 
 class ApprovalBody(RecordBody):
@@ -104,36 +104,34 @@ class ApprovalBody(RecordBody):
     model_config = example(**_APPROVAL)
 
     id: ApprovalId
-    action: ProtectedAction = response_field("The protected action.")
-    subject: str = response_field("The resource that the action affects.")
-    count: int = response_field("Number of times that the action may be performed.")
-    remaining: int = response_field("Number of remaining uses.")
-    reason: str = response_field("Reason from the requester.")
-    details: dict[str, Any] = response_field(
-        "The difference that the action makes, as in the audit log."
-    )
-    request: BoundRequest | None = response_field(
+    action: ProtectedAction = field("The protected action.")
+    subject: str = field("The resource that the action affects.")
+    count: int = field("Number of times that the action may be performed.")
+    remaining: int = field("Number of remaining uses.")
+    reason: str = field("Reason from the requester.")
+    details: dict[str, Any] = field("The difference that the action makes, as in the audit log.")
+    request: BoundRequest | None = field(
         "The only request that may use the approval; null for revocations."
     )
-    record_version: int = response_field(
+    record_version: int = field(
         "Version of the record that the approval was compared with; 0 if the record is new."
     )
-    status: ApprovalStatus = response_field(
+    status: ApprovalStatus = field(
         "Status of the approval. `used`: no uses remain. `expired`: it can no longer be decided "
         "or used."
     )
-    requested_by: str = response_field("Identity of the requester.")
-    requested_by_id: str | None = response_field(
+    requested_by: str = field("Identity of the requester.")
+    requested_by_id: str | None = field(
         "Identifier of the person who requested it; null for the operator.", **identifier(PERSON)
     )
-    decided_by: str | None = response_field("Identity that decided; null if undecided.")
-    decided_by_id: str | None = response_field(
+    decided_by: str | None = field("Identity that decided; null if undecided.")
+    decided_by_id: str | None = field(
         "Identifier of the person who decided; null for the operator, or if undecided.",
         **identifier(PERSON),
     )
-    decided_at: MomentOut | None = response_field("Time of the decision; null if undecided.")
-    created_at: MomentOut = response_field("Time of the request.")
-    expires_at: MomentOut = response_field(
+    decided_at: MomentOut | None = field("Time of the decision; null if undecided.")
+    created_at: MomentOut = field("Time of the request.")
+    expires_at: MomentOut = field(
         "Time until which the approval can be decided, or used once it is approved."
     )
 
@@ -143,7 +141,7 @@ class ApprovalList(ResponseBody):
 
     model_config = example(approvals=[_APPROVAL], cursor=CURSOR)
 
-    approvals: list[ApprovalBody] = response_field("The approvals, newest first.")
+    approvals: list[ApprovalBody] = field("The approvals, newest first.")
     cursor: NextCursor
 
     @classmethod

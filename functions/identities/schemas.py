@@ -26,9 +26,9 @@ from shared.web.fields import (
     ResponseBody,
     Total,
     example,
+    field,
     identifier,
     is_of,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody
@@ -149,9 +149,9 @@ RoleName = Annotated[
     AfterValidator(role_name),
 ]
 ProviderId = Annotated[
-    str, response_field("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
+    str, field("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
 ]
-PersonId = Annotated[str, response_field("Identifier of the person.", **identifier(PERSON))]
+PersonId = Annotated[str, field("Identifier of the person.", **identifier(PERSON))]
 Condition = Annotated[str, Field(min_length=1, max_length=providers.VALUE_MAX)]
 ConditionName = Annotated[Condition, AfterValidator(providers.condition_name)]
 StepUp = Annotated[str, AfterValidator(providers.step_up)]
@@ -257,9 +257,9 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 class RoleMappingBody(RecordBody):
     """A role for callers with matching claims."""
 
-    claims: dict[str, str] = response_field("Required claims by name. All must match.")
-    role: str = response_field(_ROLE)
-    service_account: str | None = response_field(
+    claims: dict[str, str] = field("Required claims by name. All must match.")
+    role: str = field(_ROLE)
+    service_account: str | None = field(
         "Name of the service account for sessions of programs; null for people."
     )
 
@@ -269,16 +269,14 @@ class EndpointsBody(RecordBody):
 
     model_config = example(**_ENDPOINTS)
 
-    authorization_endpoint: str | None = response_field(
+    authorization_endpoint: str | None = field(
         "URL at which people sign in; null if there is none."
     )
-    device_authorization_endpoint: str | None = response_field(
+    device_authorization_endpoint: str | None = field(
         "URL at which a program without a browser starts a sign-in; null if there is none."
     )
-    token_endpoint: str | None = response_field(
-        "URL at which codes are redeemed; null if there is none."
-    )
-    jwks_uri: str | None = response_field("URL of the issuer's keys; null if they are in `jwks`.")
+    token_endpoint: str | None = field("URL at which codes are redeemed; null if there is none.")
+    jwks_uri: str | None = field("URL of the issuer's keys; null if they are in `jwks`.")
 
 
 class IdentityProviderBody(EndpointsBody):
@@ -287,28 +285,26 @@ class IdentityProviderBody(EndpointsBody):
     model_config = example(**_PROVIDER)
 
     id: ProviderId
-    name: str = response_field(_NAME)
-    usage: ProviderUsage = response_field(
-        "Usage of the tokens: sign-in, workloads or introspection only."
-    )
-    issuer: str = response_field(_ISSUER_TEXT)
-    client_id: str | None = response_field(_CLIENT)
-    cli_client_id: str | None = response_field(_CLI)
-    has_client_secret: bool = response_field("Whether a client secret is stored.")
-    jwks: dict[str, Any] | None = response_field(
+    name: str = field(_NAME)
+    usage: ProviderUsage = field("Usage of the tokens: sign-in, workloads or introspection only.")
+    issuer: str = field(_ISSUER_TEXT)
+    client_id: str | None = field(_CLIENT)
+    cli_client_id: str | None = field(_CLI)
+    has_client_secret: bool = field("Whether a client secret is stored.")
+    jwks: dict[str, Any] | None = field(
         "JSON Web Key Set of the issuer; null if the service fetches the keys."
     )
     role_mappings: tuple[RoleMappingBody, ...] = Field(
         validation_alias="role_mapping_list", description=_ROLE_MAPPINGS
     )
-    email_domains: tuple[str, ...] = response_field(_DOMAINS)
-    session_seconds: int = response_field("Lifetime of a session in seconds.")
-    allow_token_reuse: bool = response_field(_REUSABLE)
-    trusts_email: bool = response_field(_TRUSTS_EMAIL)
-    step_up: str = response_field(_STEP_UP)
+    email_domains: tuple[str, ...] = field(_DOMAINS)
+    session_seconds: int = field("Lifetime of a session in seconds.")
+    allow_token_reuse: bool = field(_REUSABLE)
+    trusts_email: bool = field(_TRUSTS_EMAIL)
+    step_up: str = field(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
-    token_max_seconds: int | None = response_field(_LIFETIME)
-    created_at: MomentOut = response_field("Time of creation.")
+    token_max_seconds: int | None = field(_LIFETIME)
+    created_at: MomentOut = field("Time of creation.")
 
 
 class IdentityProviderList(PageBody):
@@ -316,7 +312,7 @@ class IdentityProviderList(PageBody):
 
     model_config = example(identity_providers=[_PROVIDER], total=2, cursor=CURSOR)
 
-    identity_providers: list[IdentityProviderBody] = response_field(
+    identity_providers: list[IdentityProviderBody] = field(
         "The identity providers of this page, newest first."
     )
     total: Total
@@ -328,7 +324,7 @@ class IdentityProviderCheck(EndpointsBody):
 
     model_config = example(**_ENDPOINTS, is_stored=True)
 
-    is_stored: bool = response_field(
+    is_stored: bool = field(
         "Whether the endpoints match the stored ones. If false, update the provider with the same "
         "`issuer` to store them."
     )
@@ -347,20 +343,18 @@ class PersonBody(RecordBody):
     model_config = example(**_PERSON)
 
     id: PersonId
-    email: str = response_field(
+    email: str = field(
         "E-mail address from the last sign-in. The audit log names the person by it."
     )
-    name: str = response_field("Name from the last sign-in.")
-    role: str = response_field("Role from the last sign-in. It applies to the person's sessions.")
-    status: PersonStatus = response_field(
+    name: str = field("Name from the last sign-in.")
+    role: str = field("Role from the last sign-in. It applies to the person's sessions.")
+    status: PersonStatus = field(
         "Status of the person. A disabled person has no sessions and cannot sign in."
     )
-    provider_id: str = response_field(
-        "Identity provider of the person.", **identifier(IDENTITY_PROVIDER)
-    )
-    issuer: str = response_field("Issuer of the person's tokens.")
-    subject: str = response_field("Subject of the person's tokens (`sub`).")
-    created_at: MomentOut = response_field("Time of the first sign-in.")
+    provider_id: str = field("Identity provider of the person.", **identifier(IDENTITY_PROVIDER))
+    issuer: str = field("Issuer of the person's tokens.")
+    subject: str = field("Subject of the person's tokens (`sub`).")
+    created_at: MomentOut = field("Time of the first sign-in.")
 
 
 class DisablePerson(RequestBody):
@@ -379,10 +373,8 @@ class DisabledPersonBody(PersonBody):
 
     model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
 
-    keys_ended: int = response_field("Number of API keys that this request revoked.", minimum=0)
-    keys_left: int = response_field(
-        "Number of accepted API keys that the person created.", minimum=0
-    )
+    keys_ended: int = field("Number of API keys that this request revoked.", minimum=0)
+    keys_left: int = field("Number of accepted API keys that the person created.", minimum=0)
 
     @classmethod
     def of_disabled(cls, person: DisabledPerson) -> Self:
@@ -396,7 +388,7 @@ class PersonList(PageBody):
 
     model_config = example(people=[_PERSON], total=132, cursor=CURSOR)
 
-    people: list[PersonBody] = response_field("The people of this page, newest first.")
+    people: list[PersonBody] = field("The people of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -406,23 +398,21 @@ class SessionBody(RecordBody):
 
     model_config = example(**_SESSION)
 
-    id: str = response_field("Identifier of the session.", **identifier(SESSION))
-    identity: str = response_field(
-        "E-mail address of the person, or e-mail of the service account."
-    )
-    owner: Annotated[str | None, _EMPTY] = response_field(
+    id: str = field("Identifier of the session.", **identifier(SESSION))
+    identity: str = field("E-mail address of the person, or e-mail of the service account.")
+    owner: Annotated[str | None, _EMPTY] = field(
         "Identifier of the person or the service account; null for an operator with a sign-in "
         "ticket."
     )
-    provider_id: Annotated[ProviderId | None, _EMPTY] = response_field(
+    provider_id: Annotated[ProviderId | None, _EMPTY] = field(
         "Identifier of the identity provider; null for an operator with a sign-in ticket."
     )
-    created_at: MomentOut = response_field("Time of the sign-in.")
-    authenticated_at: MomentOut | None = response_field(
+    created_at: MomentOut = field("Time of the sign-in.")
+    authenticated_at: MomentOut | None = field(
         "Time at which the owner was authenticated; null if the provider gives no evidence (see "
         "`step_up`)."
     )
-    expires_at: MomentOut = response_field("Expiry of the session.")
+    expires_at: MomentOut = field("Expiry of the session.")
 
 
 class SessionList(ResponseBody):
@@ -430,7 +420,7 @@ class SessionList(ResponseBody):
 
     model_config = example(sessions=[_SESSION], cursor=CURSOR)
 
-    sessions: list[SessionBody] = response_field("The sessions of this page, newest first.")
+    sessions: list[SessionBody] = field("The sessions of this page, newest first.")
     cursor: NextCursor
 
 
@@ -464,11 +454,11 @@ class RoleBody(RecordBody):
 
     model_config = example(**_ROLE_SHOWN)
 
-    name: str = response_field("Name of the role.")
-    scopes: tuple[Scope, ...] = response_field("Scopes of the role.")
-    warrant_prefixes: tuple[str, ...] = response_field(_PREFIXES)
-    signing_keys: tuple[str, ...] = response_field(_SIGNING_KEYS)
-    is_built_in: bool = response_field(
+    name: str = field("Name of the role.")
+    scopes: tuple[Scope, ...] = field("Scopes of the role.")
+    warrant_prefixes: tuple[str, ...] = field(_PREFIXES)
+    signing_keys: tuple[str, ...] = field(_SIGNING_KEYS)
+    is_built_in: bool = field(
         "Whether the role is built in. Built-in roles are the scopes, and cannot be changed."
     )
 
@@ -478,4 +468,4 @@ class RoleList(ResponseBody):
 
     model_config = example(roles=[_ROLE_SHOWN])
 
-    roles: list[RoleBody] = response_field("The built-in roles, then the other roles by name.")
+    roles: list[RoleBody] = field("The built-in roles, then the other roles by name.")

@@ -24,10 +24,10 @@ from shared.web.fields import (
     ResponseBody,
     WarrantId,
     example,
+    field,
     identifier,
     is_of,
     optional,
-    response_field,
     sample,
 )
 
@@ -115,8 +115,8 @@ class RevocationChange(ResponseBody):
         id="svc_wrt_laptop-17", outcome="revoked", revocation_id=sample(REVOCATION)
     )
 
-    id: str = response_field("Identifier from the request: of the warrant or the revocation.")
-    outcome: BatchOutcome = response_field(
+    id: str = field("Identifier from the request: of the warrant or the revocation.")
+    outcome: BatchOutcome = field(
         "`revoked`: by this call, or by the same call before. `already_revoked`: by an earlier "
         "call of another batch. `extended`: revoked before, and now until a later expiry or "
         "permanently. `unrevoked`: by this call, or by the same call before. `not_revoked`: there "
@@ -152,18 +152,14 @@ class RevocationChange(ResponseBody):
 class OutcomeCounts(ResponseBody):
     """The number of identifiers with each outcome."""
 
-    revoked: int = response_field("Number of revoked warrants.", minimum=0)
-    already_revoked: int = response_field(
-        "Number of warrants that were already revoked.", minimum=0
-    )
-    extended: int = response_field(
+    revoked: int = field("Number of revoked warrants.", minimum=0)
+    already_revoked: int = field("Number of warrants that were already revoked.", minimum=0)
+    extended: int = field(
         "Number of revocations extended to a later expiry, or made permanent.", minimum=0
     )
-    unrevoked: int = response_field("Number of unrevoked warrants.", minimum=0)
-    not_revoked: int = response_field(
-        "Number of warrants without a revocation to remove.", minimum=0
-    )
-    failed: int = response_field("Number of failed identifiers.", minimum=0)
+    unrevoked: int = field("Number of unrevoked warrants.", minimum=0)
+    not_revoked: int = field("Number of warrants without a revocation to remove.", minimum=0)
+    failed: int = field("Number of failed identifiers.", minimum=0)
 
 
 class RevocationChanges(ResponseBody):
@@ -184,12 +180,12 @@ class RevocationChanges(ResponseBody):
         },
     )
 
-    batch_id: str = response_field("Identifier of the batch.", **identifier(BATCH))
-    results: list[RevocationChange] = response_field(
+    batch_id: str = field("Identifier of the batch.", **identifier(BATCH))
+    results: list[RevocationChange] = field(
         "One result per identifier, in the order of the request. Repeated identifiers have one "
         "result."
     )
-    counts: OutcomeCounts = response_field("Number of results with each outcome.")
+    counts: OutcomeCounts = field("Number of results with each outcome.")
 
     @classmethod
     def of(cls, results: BatchResults) -> Self:

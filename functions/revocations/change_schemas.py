@@ -25,9 +25,9 @@ from shared.web.fields import (
     SignedWarrantId,
     decimal,
     example,
+    field,
     identifier,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -35,7 +35,7 @@ from shared.web.unregistered import UNREGISTERED, UnregisteredClientBody, Unregi
 
 ChangeId = Annotated[
     str,
-    response_field(
+    field(
         "Identifier of the change: of the revocation, batch, key or SRL signer.",
         examples=[sample(BATCH), sample(SIGNING_KEY)],
     ),
@@ -84,35 +84,35 @@ Wait = Annotated[PropagationQuery, Query()]
 class PropagatedEntry(RecordBody):
     """The first feed entry that makes clients refuse the revoked warrants."""
 
-    sequence: int = response_field("Sequence of the entry.", minimum=0)
-    issued_at: MomentOut = response_field("Publication time of the entry.")
+    sequence: int = field("Sequence of the entry.", minimum=0)
+    issued_at: MomentOut = field("Publication time of the entry.")
 
 
 class PropagatedSrl(ResponseBody):
     """The first SRL that contains the revocation."""
 
-    version: int = response_field("Version of the SRL.", minimum=1)
+    version: int = field("Version of the SRL.", minimum=1)
 
 
 class ChangeCounts(RecordBody):
     """The number of registered authorizers, and their states."""
 
-    total: int = response_field(
+    total: int = field(
         "Number of registered authorizers that reported within the last 30 days. For an API key, "
         "only authorizers that it registered.",
         minimum=0,
     )
-    enforced: int = response_field(
+    enforced: int = field(
         "Number of authorizers that reported this entry or a later one, with the right chain hash.",
         minimum=0,
     )
-    fail_closed: int = response_field(
+    fail_closed: int = field(
         "Number of authorizers that did not report the entry, but refuse every request without it "
         "because their state is stale.",
         minimum=0,
     )
-    unknown: int = response_field("Number of authorizers in neither of these states.", minimum=0)
-    unsupported: int = response_field(
+    unknown: int = field("Number of authorizers in neither of these states.", minimum=0)
+    unsupported: int = field(
         "Number of the unknown authorizers that do not support subject cutoffs, if the change "
         "revoked one.",
         minimum=0,
@@ -122,7 +122,7 @@ class ChangeCounts(RecordBody):
 class AuthorizerCounts(ChangeCounts):
     """The number of registered authorizers, their states, and the number without a key."""
 
-    key_unverified: int = response_field(
+    key_unverified: int = field(
         "Number of registered authorizers without a verified key. Other programs can report for "
         "them."
     )
@@ -131,14 +131,14 @@ class AuthorizerCounts(ChangeCounts):
 class _LaggingBody(ResponseBody):
     """An authorizer that did not report the entry."""
 
-    id: str = response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
-    name: str = response_field("Name from the registration.")
-    enforcement: str = response_field(
+    id: str = field("Identifier of the authorizer.", **identifier(AUTHORIZER))
+    name: str = field("Name from the registration.")
+    enforcement: str = field(
         "State of the authorizer. `unsupported`: it does not support subject cutoffs.",
         enum=[EnforcementState.FAIL_CLOSED, EnforcementState.UNKNOWN, EnforcementState.UNSUPPORTED],
     )
-    last_seen_at: MomentOut = response_field("Time of the last stored heartbeat.")
-    fail_closed_at: MomentOut | None = response_field(
+    last_seen_at: MomentOut = field("Time of the last stored heartbeat.")
+    fail_closed_at: MomentOut | None = field(
         "Time from which the authorizer refuses every request without the entry; null if unknown, "
         "or if it fails open."
     )
@@ -170,12 +170,8 @@ class RevocationLaggingAuthorizer(_LaggingBody):
 
     model_config = example(**_LAGGING_REVOCATION)
 
-    key_verified: bool = response_field(
-        "Whether the authorizer has a verified key and signs its reports."
-    )
-    sequence: int | None = response_field(
-        "Sequence of the last reported entry; null if none was reported."
-    )
+    key_verified: bool = field("Whether the authorizer has a verified key and signs its reports.")
+    sequence: int | None = field("Sequence of the last reported entry; null if none was reported.")
 
     @classmethod
     def of(cls, status: AuthorizerStatus) -> Self:
@@ -212,12 +208,12 @@ class RevocationPropagation(ResponseBody):
 
     revocation_id: RevocationId
     warrant_id: SignedWarrantId
-    revoked_at: MomentOut = response_field("Time of the revocation.")
-    feed: PropagatedEntry | None = response_field(
+    revoked_at: MomentOut = field("Time of the revocation.")
+    feed: PropagatedEntry | None = field(
         "First feed entry that contains the revocation; null if there is none yet, or if the "
         "warrant has left the SRL. If more than 1000 entries followed, it is a later entry."
     )
-    srl: PropagatedSrl | None = response_field(
+    srl: PropagatedSrl | None = field(
         "First SRL that contains the revocation, among the SRLs in the history; null if there is "
         "none yet."
     )
@@ -226,14 +222,14 @@ class RevocationPropagation(ResponseBody):
         "refuse an expired warrant without an entry."
     )
     authorizers: AuthorizerCounts
-    is_complete: bool = response_field(
+    is_complete: bool = field(
         "Whether every registered authorizer refuses the warrant: at least one is registered, and "
         "none is unknown."
     )
-    is_verified: bool = response_field(
+    is_verified: bool = field(
         "Whether the propagation is complete and every registered authorizer has a verified key."
     )
-    lagging_authorizers: RevocationLaggingAuthorizers = response_field(
+    lagging_authorizers: RevocationLaggingAuthorizers = field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
     )
     unregistered: UnregisteredClients
@@ -263,11 +259,9 @@ class RevocationPropagation(ResponseBody):
 class ActorBody(RecordBody):
     """The caller that made a change."""
 
-    identity: str = response_field("Name of the caller in the audit log.")
-    key_id: str | None = response_field("Identifier of the API key; null if none was used.")
-    name: str | None = response_field(
-        "Name of the API key or the person at that time; null if unknown."
-    )
+    identity: str = field("Name of the caller in the audit log.")
+    key_id: str | None = field("Identifier of the API key; null if none was used.")
+    name: str | None = field("Name of the API key or the person at that time; null if unknown.")
 
 
 class ListedChange(RecordBody):
@@ -275,16 +269,16 @@ class ListedChange(RecordBody):
 
     model_config = example(**_CHANGE)
 
-    id: str = response_field("Identifier of the revocation, batch, key or SRL signer.")
-    kind: ChangeKind = response_field("Kind of the revoked resource.")
-    name: str | None = response_field(
+    id: str = field("Identifier of the revocation, batch, key or SRL signer.")
+    kind: ChangeKind = field("Kind of the revoked resource.")
+    name: str | None = field(
         "Identifier of the warrant, or name of the key; null if there is none."
     )
-    recorded_at: MomentOut = response_field(
+    recorded_at: MomentOut = field(
         "Time of the change. The service rejects the revoked resource from this time on."
     )
-    reason: str | None = response_field("Reason; null if none was given, or if it is unknown.")
-    actor: ActorBody | None = response_field("Caller that made the change; null if unknown.")
+    reason: str | None = field("Reason; null if none was given, or if it is unknown.")
+    actor: ActorBody | None = field("Caller that made the change; null if unknown.")
 
 
 class ChangeList(PageBody):
@@ -292,8 +286,8 @@ class ChangeList(PageBody):
 
     model_config = example(changes=[_CHANGE], total=1, cursor=CURSOR)
 
-    changes: list[ListedChange] = response_field("The changes of this page, newest first.")
-    total: int | None = response_field("Always null. Changes are not counted.", minimum=0)
+    changes: list[ListedChange] = field("The changes of this page, newest first.")
+    total: int | None = field("Always null. Changes are not counted.", minimum=0)
     cursor: NextCursor
 
 
@@ -322,10 +316,8 @@ class ChangesQuery(PageQuery):
 class ChangeReachBody(RecordBody):
     """The number of keys and warrants that a change revoked."""
 
-    keys: int = response_field(
-        "Number of keys, including revoked descendants of a signing key.", minimum=0
-    )
-    warrants: int = response_field(
+    keys: int = field("Number of keys, including revoked descendants of a signing key.", minimum=0)
+    warrants: int = field(
         "Number of warrants: the named warrants, or the warrants that the key signed."
     )
 
@@ -333,15 +325,15 @@ class ChangeReachBody(RecordBody):
 class ChangeEntry(ResponseBody):
     """The part of a change that the feed contains."""
 
-    sequence: int | None = response_field(
+    sequence: int | None = field(
         "Sequence of the first entry with which the feed contains the whole change; null if there "
         "is none yet."
     )
-    issued_at: MomentOut | None = response_field(
+    issued_at: MomentOut | None = field(
         "Publication time of that entry; null if there is none yet."
     )
-    published: int = response_field("Number of published parts of the change.", minimum=0)
-    total: int = response_field(
+    published: int = field("Number of published parts of the change.", minimum=0)
+    total: int = field(
         "Number of parts of the change: revoked warrants of a batch that have not expired."
     )
 
@@ -360,7 +352,7 @@ class ChangeEntry(ResponseBody):
 class ChangeSrl(PropagatedSrl, RecordBody):
     """The first SRL that contains a change."""
 
-    issued_at: MomentOut = response_field("Issue time of the SRL.")
+    issued_at: MomentOut = field("Issue time of the SRL.")
 
 
 class LaggingAuthorizer(_LaggingBody):
@@ -368,17 +360,13 @@ class LaggingAuthorizer(_LaggingBody):
 
     model_config = example(**_LAGGING_CHANGE)
 
-    owner: str = response_field("Identity that registered the authorizer.")
-    sequence: int | None = response_field(
-        "Sequence of the last reported entry; null if none was reported."
-    )
-    lag_entries: int | None = response_field(
+    owner: str = field("Identity that registered the authorizer.")
+    sequence: int | None = field("Sequence of the last reported entry; null if none was reported.")
+    lag_entries: int | None = field(
         "Number of missing entries up to the change; null if none was reported, or if the change "
         "is not published."
     )
-    fail_open: bool = response_field(
-        "Whether the authorizer accepts warrants while its state is stale."
-    )
+    fail_open: bool = field("Whether the authorizer accepts warrants while its state is stale.")
 
     @classmethod
     def of(cls, status: AuthorizerStatus, entry: PublishedEntry | None) -> Self:
@@ -424,42 +412,38 @@ class ChangeBody(ListedChange):
         unregistered=[UNREGISTERED],
     )
 
-    can_unrevoke: bool = response_field(
-        "Whether the change has a revocation that can still be removed."
-    )
+    can_unrevoke: bool = field("Whether the change has a revocation that can still be removed.")
     unrevoked_at: MomentOut | None = optional(
         "Time at which the warrant was unrevoked; absent unless the change is a removed revocation."
     )
-    reach: ChangeReachBody = response_field("Number of revoked keys and warrants.")
-    feed: ChangeEntry | None = response_field(
+    reach: ChangeReachBody = field("Number of revoked keys and warrants.")
+    feed: ChangeEntry | None = field(
         "Publication in the feed; null for an API key, which only the service accepts."
     )
-    srl: ChangeSrl | None = response_field(
-        "First SRL that contains the change; null if there is none yet."
-    )
-    srl_due_at: MomentOut | None = response_field(
+    srl: ChangeSrl | None = field("First SRL that contains the change; null if there is none yet.")
+    srl_due_at: MomentOut | None = field(
         "Time by which the next SRL must be published; null if an SRL contains the change, or if "
         "none will."
     )
     authorizers: ChangeCounts
-    is_complete: bool = response_field(
+    is_complete: bool = field(
         "Whether every registered authorizer enforces the change. For an API key: whether it has "
         "no registered authorizers."
     )
-    completed_at: MomentOut | None = response_field(
+    completed_at: MomentOut | None = field(
         "Time at which the last authorizer was known to enforce the change; null if the change is "
         "not complete."
     )
-    propagation_curve: CurvePoints = response_field(
+    propagation_curve: CurvePoints = field(
         "Seconds after `recorded_at` at which each authorizer was known to enforce the change, "
         "with its state, in ascending order. More than 200 points are sampled evenly.",
         maxItems=model.CURVE_MAX,
     )
-    is_upper_bound: bool = response_field(
+    is_upper_bound: bool = field(
         "Whether the times are upper bounds. Authorizers may have enforced the change earlier, "
         "but not later."
     )
-    lagging_authorizers: LaggingAuthorizers = response_field(
+    lagging_authorizers: LaggingAuthorizers = field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
     )
     unregistered: UnregisteredClients
@@ -522,7 +506,7 @@ class SearchHit(RecordBody):
 
     model_config = example(**_HIT)
 
-    kind: str = response_field(
+    kind: str = field(
         "Kind of the resource.",
         enum=[
             "warrant",
@@ -535,15 +519,15 @@ class SearchHit(RecordBody):
             "audit_entry",
         ],
     )
-    id: str = response_field("Identifier of the resource.")
-    name: str | None = response_field(
+    id: str = field("Identifier of the resource.")
+    name: str | None = field(
         "Name of the resource, the warrant of a revocation, or the action of an audit entry; null "
         "if there is none."
     )
-    note: str | None = response_field(
+    note: str | None = field(
         "Further information, such as the reason of a revocation; null if there is none."
     )
-    status: str | None = response_field("Status of the resource; null if it has none.")
+    status: str | None = field("Status of the resource; null if it has none.")
 
 
 class SearchResults(ResponseBody):
@@ -551,4 +535,4 @@ class SearchResults(ResponseBody):
 
     model_config = example(results=[_HIT])
 
-    results: list[SearchHit] = response_field("The resources found, each listed once.")
+    results: list[SearchHit] = field("The resources found, each listed once.")

@@ -19,8 +19,8 @@ from shared.web.fields import (
     RequestBody,
     WarrantId,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody
@@ -28,7 +28,7 @@ from shared.web.paging import PageBody
 # 50,000 warrant identifiers fit.
 MANIFEST_BODY_MAX: Final = 4 * 1024 * 1024
 
-ManifestId = Annotated[str, response_field("Identifier of the manifest.", **identifier(MANIFEST))]
+ManifestId = Annotated[str, field("Identifier of the manifest.", **identifier(MANIFEST))]
 _GROUP: Final[dict[str, JsonValue]] = {
     "created_by": "ann@example.com",
     "created_by_id": sample(PERSON),
@@ -93,16 +93,14 @@ class ManifestGroup(RecordBody):
 
     model_config = example(**_GROUP)
 
-    created_by: str | None = response_field(
+    created_by: str | None = field(
         "Identity that revoked the warrants; null for all groups after the first 50."
     )
-    created_by_id: str | None = response_field(
+    created_by_id: str | None = field(
         "Identifier of the person who revoked the warrants; null if it was not a person."
     )
-    reason: str | None = response_field(
-        "Reason of the revocations; null for all groups after the first 50."
-    )
-    count: int = response_field("Number of members.", minimum=1)
+    reason: str | None = field("Reason of the revocations; null for all groups after the first 50.")
+    count: int = field("Number of members.", minimum=1)
 
 
 class ManifestBody(RecordBody):
@@ -111,23 +109,21 @@ class ManifestBody(RecordBody):
     model_config = example(**_MANIFEST)
 
     id: ManifestId
-    unrevoke_batch_id: str = response_field(
+    unrevoke_batch_id: str = field(
         "Identifier of the batch for all changes by this manifest.", **identifier(BATCH)
     )
-    sha256: str = response_field(
+    sha256: str = field(
         "SHA-256, in hexadecimal, of the sorted revocation identifiers, each followed by a line "
         "feed."
     )
-    count: int = response_field("Number of members.", minimum=0, maximum=MEMBERS_MAX)
-    parts: int = response_field(f"Number of parts, with up to {PART_SIZE} members each.", minimum=0)
-    groups: list[ManifestGroup] = response_field(
+    count: int = field("Number of members.", minimum=0, maximum=MEMBERS_MAX)
+    parts: int = field(f"Number of parts, with up to {PART_SIZE} members each.", minimum=0)
+    groups: list[ManifestGroup] = field(
         "Number of members by identity and reason, largest groups first."
     )
-    created_by: str = response_field("Identity that created the manifest.")
-    created_at: MomentOut = response_field("Time of creation.")
-    expires_at: MomentOut = response_field(
-        "Expiry of the manifest. It is not available afterwards."
-    )
+    created_by: str = field("Identity that created the manifest.")
+    created_at: MomentOut = field("Time of creation.")
+    expires_at: MomentOut = field("Expiry of the manifest. It is not available afterwards.")
 
 
 class NewManifest(ManifestBody):
@@ -171,13 +167,11 @@ class ManifestMember(RecordBody):
     model_config = example(**_MEMBER)
 
     revocation_id: RevocationId
-    warrant_id: str = response_field("Identifier of the warrant.")
-    created_by: str | None = response_field(
+    warrant_id: str = field("Identifier of the warrant.")
+    created_by: str | None = field(
         "Identity that revoked the warrant; null if the revocation no longer exists."
     )
-    reason: str | None = response_field(
-        "Reason of the revocation; null if the revocation no longer exists."
-    )
+    reason: str | None = field("Reason of the revocation; null if the revocation no longer exists.")
 
 
 class ManifestMembers(PageBody):
@@ -185,6 +179,6 @@ class ManifestMembers(PageBody):
 
     model_config = example(members=[_MEMBER], total=640, cursor=CURSOR)
 
-    members: list[ManifestMember] = response_field("The members, sorted by revocation identifier.")
-    total: int = response_field("Number of members.", minimum=0)
+    members: list[ManifestMember] = field("The members, sorted by revocation identifier.")
+    total: int = field("Number of members.", minimum=0)
     cursor: NextCursor

@@ -35,9 +35,9 @@ from shared.web.fields import (
     WarrantId,
     WarrantReferenceBody,
     example,
+    field,
     identifier,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -120,9 +120,7 @@ _RECORD: Final[dict[str, JsonValue]] = {
     "created_by": "admin@acme.svc",
 }
 _NAME: Final = "Anna's laptop"
-RevocationId = Annotated[
-    str, response_field("Identifier of the revocation.", **identifier(REVOCATION))
-]
+RevocationId = Annotated[str, field("Identifier of the revocation.", **identifier(REVOCATION))]
 
 
 class RevocationRecord(RecordBody):
@@ -132,9 +130,9 @@ class RevocationRecord(RecordBody):
 
     id: RevocationId
     warrant_id: SignedWarrantId
-    reason: str = response_field("Reason of the revocation.")
-    created_at: MomentOut = response_field("Time of the revocation.")
-    created_by: str = response_field(
+    reason: str = field("Reason of the revocation.")
+    created_at: MomentOut = field("Time of the revocation.")
+    created_by: str = field(
         "Identity that revoked the warrant, as in the audit log: the e-mail of a person, "
         "`<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a key without a "
         "service account."
@@ -161,7 +159,7 @@ class NamedRevocation(RevocationRecord):
 
     model_config = example(**_RECORD, created_by_name=_NAME)
 
-    created_by_name: str | None = response_field(
+    created_by_name: str | None = field(
         "Name of the API key at that time; null if the warrant was not revoked over HTTP, or if "
         "the record is older than this field."
     )
@@ -172,11 +170,11 @@ class RevocationWithPublication(NamedRevocation):
 
     model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, srl_version=44)
 
-    feed_sequence: int | None = response_field(
+    feed_sequence: int | None = field(
         "Sequence of the first feed entry that contains the revocation; null if there is none "
         "yet. If more than 1000 entries followed, it is a later entry."
     )
-    srl_version: int | None = response_field(
+    srl_version: int | None = field(
         "Version of the first SRL that contains the revocation, among the SRLs in the history; "
         "null if there is none yet."
     )
@@ -252,8 +250,8 @@ class RevocationList(PageBody):
 
     model_config = example(revocations=[_RECORD], total=132, cursor=CURSOR)
 
-    revocations: list[RevocationRecord] = response_field("The records of this page, newest first.")
-    total: int | None = response_field(
+    revocations: list[RevocationRecord] = field("The records of this page, newest first.")
+    total: int | None = field(
         "Number of records on all pages together; null if a filter is given.", minimum=0
     )
     cursor: NextCursor
@@ -270,7 +268,7 @@ class RevocationCheck(RecordBody):
     )
 
     warrant_id: SignedWarrantId
-    revoked: bool = response_field("Whether the warrant is revoked at the time of the request.")
+    revoked: bool = field("Whether the warrant is revoked at the time of the request.")
     revoked_at: MomentOut | None = optional(
         "Time at which the warrant or its signing key was revoked; absent unless it is revoked."
     )
@@ -282,7 +280,7 @@ class RevocationStatus(RecordBody):
 
     model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
 
-    revoked: bool = response_field("Whether the warrant is revoked at the time of the request.")
+    revoked: bool = field("Whether the warrant is revoked at the time of the request.")
     revoked_at: MomentOut | None = optional(
         "Time at which the warrant or its signing key was revoked; absent unless it is revoked."
     )
@@ -298,9 +296,7 @@ class RevocationStatuses(ResponseBody):
         }
     )
 
-    results: dict[str, RevocationStatus] = response_field(
-        "The result for each identifier of the request."
-    )
+    results: dict[str, RevocationStatus] = field("The result for each identifier of the request.")
 
 
 DAYS_DEFAULT: Final = 14
@@ -359,12 +355,12 @@ class CountsQuery(BaseModel):
 class _CountFields(RecordBody):
     """The numbers of created and deleted revocations."""
 
-    created: int | None = response_field("Number of revoked warrants; null if unknown.", minimum=0)
-    deleted: int | None = response_field(
+    created: int | None = field("Number of revoked warrants; null if unknown.", minimum=0)
+    deleted: int | None = field(
         "Number of deleted revocations, regardless of when they were created; null if unknown.",
         minimum=0,
     )
-    by_key: int | None = response_field(
+    by_key: int | None = field(
         "Number of warrants signed by keys that were revoked; null if unknown.",
         minimum=0,
     )
@@ -375,7 +371,7 @@ class RevocationDay(_CountFields):
 
     model_config = example(**_DAY)
 
-    date: DateOut = response_field("The day, in UTC.")
+    date: DateOut = field("The day, in UTC.")
 
 
 class RevocationHour(_CountFields):
@@ -383,7 +379,7 @@ class RevocationHour(_CountFields):
 
     model_config = example(**_HOUR)
 
-    start: MomentOut = response_field("Start of the hour.")
+    start: MomentOut = field("Start of the hour.")
 
 
 class RevocationCounts(RecordBody):
@@ -391,10 +387,8 @@ class RevocationCounts(RecordBody):
 
     model_config = example(counted_since="2026-10-24", days=[_DAY])
 
-    counted_since: DateOut | None = response_field(
-        "First day with known counts; null if there is none yet."
-    )
-    days: list[RevocationDay] = response_field(
+    counted_since: DateOut | None = field("First day with known counts; null if there is none yet.")
+    days: list[RevocationDay] = field(
         "One item per requested day, oldest first; empty with `interval=hour`."
     )
     hours: list[RevocationHour] | None = optional(

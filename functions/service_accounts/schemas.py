@@ -16,8 +16,8 @@ from shared.web.fields import (
     RequestBody,
     Total,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody
@@ -33,7 +33,7 @@ _ACCOUNT: Final[dict[str, JsonValue]] = {
 }
 
 ServiceAccountId = Annotated[
-    str, response_field("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
+    str, field("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
 ]
 AccountName = Annotated[
     str, AfterValidator(service_accounts.name), Field(json_schema_extra=_PATTERN)
@@ -61,16 +61,16 @@ class ServiceAccountBody(RecordBody):
     model_config = example(**_ACCOUNT)
 
     id: ServiceAccountId
-    name: str = response_field("Name of the account.", **_PATTERN)
-    email: str = response_field(
+    name: str = field("Name of the account.", **_PATTERN)
+    email: str = field(
         "Name of the account in the audit log and in revocation records: `<name>@<tenant>.svc`. "
         "It receives no mail."
     )
-    description: str | None = response_field("Purpose of the account; null if not given.")
-    status: AccountStatus = response_field(
+    description: str | None = field("Purpose of the account; null if not given.")
+    status: AccountStatus = field(
         "Status of the account. API keys of a disabled account are rejected."
     )
-    created_at: MomentOut = response_field("Time of creation.")
+    created_at: MomentOut = field("Time of creation.")
 
 
 class ServiceAccountList(PageBody):
@@ -78,8 +78,6 @@ class ServiceAccountList(PageBody):
 
     model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
 
-    service_accounts: list[ServiceAccountBody] = response_field(
-        "The accounts of this page, newest first."
-    )
+    service_accounts: list[ServiceAccountBody] = field("The accounts of this page, newest first.")
     total: Total
     cursor: NextCursor

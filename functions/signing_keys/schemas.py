@@ -34,9 +34,9 @@ from shared.web.fields import (
     WarrantId,
     WarrantReferenceBody,
     example,
+    field,
     identifier,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -215,9 +215,9 @@ class SignWarrant(WarrantReferenceBody):
 
 ShownStatus = Annotated[
     KeyStatus,
-    response_field("Status of the key. An expired key keeps its status, and cannot sign."),
+    field("Status of the key. An expired key keeps its status, and cannot sign."),
 ]
-KeyVersionNumber = Annotated[int, response_field("Version of the key that signed.", minimum=1)]
+KeyVersionNumber = Annotated[int, field("Version of the key that signed.", minimum=1)]
 
 
 _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
@@ -229,15 +229,15 @@ class SigningKeyBody(RecordBody):
     model_config = example(**KEY_EXAMPLE)
 
     id: SigningKeyId
-    type: SigningKeyType = response_field("Type of the key.")
-    name: str = response_field("Display name.")
+    type: SigningKeyType = field("Type of the key.")
+    name: str = field("Display name.")
     status: ShownStatus
-    parent_id: str | None = response_field(
+    parent_id: str | None = field(
         "Identifier of the parent, a root or an issuer; null for a root.", **identifier(SIGNING_KEY)
     )
     public_key: PublicKey
-    created_at: MomentOut = response_field("Time of creation of the key, or of this version.")
-    expires_at: MomentOut | None = response_field("Expiry of the key; null if it does not expire.")
+    created_at: MomentOut = field("Time of creation of the key, or of this version.")
+    expires_at: MomentOut | None = field("Expiry of the key; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
         "Time of the rotation that replaced this version; only with the status `rotated`.",
         of="superseded_at",
@@ -285,7 +285,7 @@ class SigningKeyList(PageBody):
 
     model_config = example(keys=[KEY_EXAMPLE], total=132, cursor=CURSOR)
 
-    keys: list[ListedSigningKey] = response_field("The keys of this page, newest first.")
+    keys: list[ListedSigningKey] = field("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -296,11 +296,11 @@ class RotatedSigningKey(RecordBody):
     model_config = example(**_ROTATED_EXAMPLE)
 
     id: SigningKeyId
-    type: SigningKeyType = response_field("Type of the key.")
-    name: str = response_field("Display name.")
+    type: SigningKeyType = field("Type of the key.")
+    name: str = field("Display name.")
     status: ShownStatus
     public_key: PublicKey
-    rotated_at: MomentOut = response_field("Time of the rotation.")
+    rotated_at: MomentOut = field("Time of the rotation.")
 
 
 class SuspendedSigningKey(SigningKeyBody):
@@ -310,7 +310,7 @@ class SuspendedSigningKey(SigningKeyBody):
         **KEY_EXAMPLE | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
     )
 
-    suspended_at: MomentOut = response_field("Time of the suspension.")
+    suspended_at: MomentOut = field("Time of the suspension.")
 
 
 class RevokedSigningKey(SigningKeyBody):
@@ -322,7 +322,7 @@ class RevokedSigningKey(SigningKeyBody):
         reason="old laptop stolen",
     )
 
-    revoked_at: MomentOut | None = response_field(
+    revoked_at: MomentOut | None = field(
         "Time of the revocation; null if the key is not revoked, which occurs only with `dry_run`."
     )
     reason: str | None = Field(
@@ -378,7 +378,7 @@ class SigningKeyVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION_EXAMPLE])
 
-    versions: list[SigningKeyVersion] = response_field("The versions, newest first.")
+    versions: list[SigningKeyVersion] = field("The versions, newest first.")
 
 
 class SignedWarrantBody(ResponseBody):
@@ -398,10 +398,8 @@ class SignedWarrantBody(ResponseBody):
     signature: str | None = optional(
         "Base64 of the Ed25519 signature over the payload; only with the format `raw`."
     )
-    signed_at: MomentOut = response_field("Time of signing.")
-    expires_at: MomentOut | None = response_field(
-        "Expiry of the warrant; null if it does not expire."
-    )
+    signed_at: MomentOut = field("Time of signing.")
+    expires_at: MomentOut | None = field("Expiry of the warrant; null if it does not expire.")
 
     @classmethod
     def of(cls, signed_warrant: SignedWarrant) -> Self:
@@ -427,7 +425,7 @@ class IssuedWarrant(RecordBody):
 
     warrant_id: SignedWarrantId
     key_version: KeyVersionNumber
-    signed_at: MomentOut = response_field("Time of signing.")
+    signed_at: MomentOut = field("Time of signing.")
     expires_at: MomentOut | None = Field(
         validation_alias="ends_at",
         description="Expiry of the warrant; null if it does not expire, or if unknown.",
@@ -439,6 +437,6 @@ class IssuedWarrantList(PageBody):
 
     model_config = example(warrants=[_WARRANT_EXAMPLE], total=132, cursor=CURSOR)
 
-    warrants: list[IssuedWarrant] = response_field("The warrants of this page, newest first.")
+    warrants: list[IssuedWarrant] = field("The warrants of this page, newest first.")
     total: Total
     cursor: NextCursor

@@ -20,9 +20,9 @@ from shared.web.fields import (
     ResponseBody,
     SigningKeyId,
     example,
+    field,
     identifier,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import CursorCodec
@@ -49,22 +49,22 @@ class TrustedKeyFields(ResponseBody):
     model_config = example(**_KEY)
 
     key_id: SigningKeyId
-    key_version: int = response_field(
+    key_version: int = field(
         "Version of the key. The `kid` of a warrant is `<key_id>#<key_version>`.", minimum=1
     )
-    type: signing_keys.SigningKeyType = response_field("Type of the key.")
-    status: signing_keys.KeyStatus = response_field(
+    type: signing_keys.SigningKeyType = field("Type of the key.")
+    status: signing_keys.KeyStatus = field(
         "`active`: its warrants are valid. `suspended`: warrants signed before `suspended_at` are "
         "valid. `rotated`: an old version; warrants signed before `rotated_at` are valid. "
         "`revoked`: none of its warrants is valid."
     )
-    parent_id: str | None = response_field(
+    parent_id: str | None = field(
         "The `key_id` of the parent, a root or an issuer; null for a root.",
         **identifier(SIGNING_KEY),
     )
     public_key: PublicKey
-    created_at: MomentOut = response_field("Time of creation of this version.")
-    expires_at: MomentOut | None = response_field("Expiry of the key; null if it does not expire.")
+    created_at: MomentOut = field("Time of creation of this version.")
+    expires_at: MomentOut | None = field("Expiry of the key; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
         "Time of the rotation that replaced this version; absent for the current version."
     )
@@ -100,10 +100,10 @@ class TrustedSigner(RecordBody):
 
     model_config = example(**_SIGNER)
 
-    key_id: Annotated[str, Field(validation_alias="id")] = response_field(
+    key_id: Annotated[str, Field(validation_alias="id")] = field(
         "Identifier of the SRL signer.", **identifier(SIGNING_KEY)
     )
-    status: signers.SrlSignerStatus = response_field(
+    status: signers.SrlSignerStatus = field(
         "`revoked`: the key was stolen; reject everything that it signed. `GET "
         "/v1/revocations/srl/keys` explains the other values and has the succession statements."
     )
@@ -121,13 +121,13 @@ class TrustBundle(ResponseBody):
         cursor=CURSOR,
     )
 
-    tenant_id: str = response_field("Identifier of the tenant: the `iss` of its warrants.")
-    revision: str = response_field(
+    tenant_id: str = field("Identifier of the tenant: the `iss` of its warrants.")
+    revision: str = field(
         "Identifies this state of all keys. If the revision changes between two pages, start "
         "again with the first page."
     )
-    keys: list[TrustedKeyFields] = response_field("The signing keys and their old versions.")
-    srl_signers: list[TrustedSigner] = response_field(
+    keys: list[TrustedKeyFields] = field("The signing keys and their old versions.")
+    srl_signers: list[TrustedSigner] = field(
         "The SRL signers, newest first; only on the first page."
     )
     cursor: NextCursor

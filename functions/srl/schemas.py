@@ -21,7 +21,7 @@ from shared.web.fields import (
     SignedWarrantId,
     SigningKeyId,
     example,
-    response_field,
+    field,
     sample,
 )
 
@@ -70,10 +70,10 @@ class SrlPayload(ResponseBody):
 
     model_config = example(**PAYLOAD)
 
-    Version: int = response_field("SRL version. It rises by one with each publication.", minimum=1)
-    IssuedAt: MomentOut = response_field("Issue time of the SRL.")
-    ExpiresAt: MomentOut = response_field("Expiry of the SRL.")
-    RevokedIDs: list[SignedWarrantId] = response_field(
+    Version: int = field("SRL version. It rises by one with each publication.", minimum=1)
+    IssuedAt: MomentOut = field("Issue time of the SRL.")
+    ExpiresAt: MomentOut = field("Expiry of the SRL.")
+    RevokedIDs: list[SignedWarrantId] = field(
         "Identifiers of the revoked warrants, sorted, without duplicates.", uniqueItems=True
     )
 
@@ -83,7 +83,7 @@ class SignedSrlPayload(ResponseBody):
 
     model_config = example(**SIGNED)
 
-    Payload: str = response_field(
+    Payload: str = field(
         "The signed bytes: base64 of a CBOR map with the members of `payload`.", **BASE64
     )
     Signature: Signature
@@ -108,9 +108,9 @@ class PublishedList(RecordBody):
         revocation_count=1,
     )
 
-    version: int = response_field("SRL version.", minimum=1)
-    issued_at: MomentOut = response_field("Issue time of the SRL.")
-    expires_at: MomentOut = response_field("Expiry of the SRL.")
+    version: int = field("SRL version.", minimum=1)
+    issued_at: MomentOut = field("Issue time of the SRL.")
+    expires_at: MomentOut = field("Expiry of the SRL.")
     revocation_count: int = Field(
         validation_alias="count",
         description="Number of revoked warrants in the SRL.",
@@ -147,7 +147,7 @@ class SrlKeyStatement(ResponseBody):
 
     model_config = example(**STATEMENT)
 
-    Payload: str = response_field(
+    Payload: str = field(
         "The signed bytes: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous "
         "and IssuedAt.",
         **BASE64,
@@ -163,17 +163,17 @@ class SrlKey(ResponseBody):
     key_id: SigningKeyId
     algorithm: Algorithm
     public_key: PublicKey
-    status: SrlSignerStatus = response_field(
+    status: SrlSignerStatus = field(
         "`standby`: created in advance, and never used. `pending`: announced, and does not sign "
         "yet. `active`: signs now. `retired`: signed before, and its last SRL has not expired. "
         "`revoked`: stolen; reject its SRLs."
     )
-    created_at: MomentOut = response_field("Time of creation.")
-    activates_at: MomentOut | None = response_field(
+    created_at: MomentOut = field("Time of creation.")
+    activates_at: MomentOut | None = field(
         "For a pending key, the time from which it can be activated without `force`. For other "
         "keys, the time of activation. Null if the key is revoked."
     )
-    statement: SrlKeyStatement | None = response_field(
+    statement: SrlKeyStatement | None = field(
         "Succession statement by the previous key; null for the first key, and for a key that "
         "replaced a revoked key."
     )
@@ -198,5 +198,5 @@ class SrlKeyList(ResponseBody):
 
     model_config = example(keys=[SIGNER], cursor=CURSOR)
 
-    keys: list[SrlKey] = response_field("The keys, with the signer of the current SRL first.")
+    keys: list[SrlKey] = field("The keys, with the signer of the current SRL first.")
     cursor: NextCursor

@@ -18,7 +18,7 @@ from shared.web.fields import (
     ResponseBody,
     SigningKeyId,
     example,
-    response_field,
+    field,
 )
 from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -60,28 +60,28 @@ class ListStatusBody(ResponseBody):
         next_due_at="2026-11-21T12:11:04Z",
     )
 
-    version: int = response_field("Version of the current SRL.", minimum=1)
-    issued_at: MomentOut = response_field("Issue time of the SRL.")
-    expires_at: MomentOut = response_field("Expiry of the SRL.")
-    count: int = response_field("Number of revoked warrants in the SRL.", minimum=0)
+    version: int = field("Version of the current SRL.", minimum=1)
+    issued_at: MomentOut = field("Issue time of the SRL.")
+    expires_at: MomentOut = field("Expiry of the SRL.")
+    count: int = field("Number of revoked warrants in the SRL.", minimum=0)
     key_id: SigningKeyId
-    feed_sequence: int | None = response_field(
+    feed_sequence: int | None = field(
         "Sequence of the newest feed entry; null if there is none. Authorizers that follow the "
         "feed report their sequence."
     )
-    pending: int = response_field(
+    pending: int = field(
         "Number of warrants that were revoked or unrevoked since the SRL was issued. Clients of "
         "the feed receive these changes before the next SRL.",
         minimum=0,
     )
-    pending_truncated: bool = response_field(
+    pending_truncated: bool = field(
         "Whether there may be more pending changes than `pending`, because there are very many, "
         "or because the warrants of a revoked key are not counted yet."
     )
-    oldest_pending_at: MomentOut | None = response_field(
+    oldest_pending_at: MomentOut | None = field(
         "Time of the oldest pending change; null if there is none, or if unknown."
     )
-    next_due_at: MomentOut = response_field(
+    next_due_at: MomentOut = field(
         "Time by which the scheduler starts the next SRL: one minute after `oldest_pending_at`, "
         "or after half of the SRL lifetime. The scheduler is late if this time has passed by more "
         "than the duration of a publication."
@@ -110,19 +110,19 @@ class SrlVersion(RecordBody):
 
     model_config = example(**_VERSION)
 
-    version: int = response_field("SRL version.", minimum=1)
-    issued_at: MomentOut = response_field("Issue time of the SRL.")
-    expires_at: MomentOut = response_field("Expiry of the SRL.")
-    count: int = response_field("Number of revoked warrants in the SRL.", minimum=0)
-    added_count: int | None = response_field(
+    version: int = field("SRL version.", minimum=1)
+    issued_at: MomentOut = field("Issue time of the SRL.")
+    expires_at: MomentOut = field("Expiry of the SRL.")
+    count: int = field("Number of revoked warrants in the SRL.", minimum=0)
+    added_count: int | None = field(
         "Number of warrants that the previous SRL did not contain; null if unknown.", minimum=0
     )
-    removed_count: int | None = response_field(
+    removed_count: int | None = field(
         "Number of warrants that only the previous SRL contained; null if unknown.",
         minimum=0,
     )
     key_id: SigningKeyId
-    sha256: str = response_field(
+    sha256: str = field(
         "SHA-256 of the signed bytes (`Payload`), in hexadecimal.",
         pattern="^[0-9a-f]{64}$",
     )
@@ -133,7 +133,7 @@ class SrlVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION], cursor=CURSOR)
 
-    versions: list[SrlVersion] = response_field("The SRLs, newest first.")
+    versions: list[SrlVersion] = field("The SRLs, newest first.")
     cursor: NextCursor
 
 

@@ -17,8 +17,8 @@ from shared.web.fields import (
     ResponseBody,
     SigningKeyId,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 
@@ -44,7 +44,7 @@ def address(value: str) -> str:
     return plain
 
 
-ListId = Annotated[str, response_field("Identifier of the status list.", **identifier(STATUS_LIST))]
+ListId = Annotated[str, field("Identifier of the status list.", **identifier(STATUS_LIST))]
 
 
 class CreateStatusList(RequestBody):
@@ -66,11 +66,11 @@ class StatusListBody(RecordBody):
     model_config = example(**_LIST)
 
     id: ListId
-    name: str = response_field("Display name.")
-    uri: str = response_field("URL of the list, for `status.status_list.uri` of a token.")
-    size: int = response_field("Number of entries.")
-    allocated: int = response_field("Number of allocated entries.")
-    created_at: MomentOut = response_field("Time of creation.")
+    name: str = field("Display name.")
+    uri: str = field("URL of the list, for `status.status_list.uri` of a token.")
+    size: int = field("Number of entries.")
+    allocated: int = field("Number of allocated entries.")
+    created_at: MomentOut = field("Time of creation.")
 
 
 class StatusListList(ResponseBody):
@@ -78,7 +78,7 @@ class StatusListList(ResponseBody):
 
     model_config = example(status_lists=[_LIST])
 
-    status_lists: list[StatusListBody] = response_field("The status lists, newest first.")
+    status_lists: list[StatusListBody] = field("The status lists, newest first.")
 
 
 class AllocateStatusEntries(RequestBody):
@@ -94,8 +94,8 @@ class StatusEntries(RecordBody):
 
     model_config = example(uri=_ADDRESS, indexes=[90_412, 731_003, 4711])
 
-    uri: str = response_field("The `status.status_list.uri` of each token.")
-    indexes: list[int] = response_field("The `status.status_list.idx` values, one for each token.")
+    uri: str = field("The `status.status_list.uri` of each token.")
+    indexes: list[int] = field("The `status.status_list.idx` values, one for each token.")
 
 
 class StatusKey(RecordBody):
@@ -111,4 +111,4 @@ class StatusKey(RecordBody):
     key_id: SigningKeyId = Field(validation_alias="id")
     algorithm: Algorithm
     public_key: PublicKey
-    created_at: MomentOut = response_field("Time of creation.")
+    created_at: MomentOut = field("Time of creation.")

@@ -30,8 +30,8 @@ from shared.web.fields import (
     RecordBody,
     RequestBody,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 
@@ -161,21 +161,21 @@ class TenantSettingsBody(RecordBody):
         delete_after="2026-12-21T12:00:00Z",
     )
 
-    tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
-    name: str = response_field(_NAME)
-    srl_ttl_seconds: int = response_field(_TTL)
-    audit_retention_days: int = response_field(_RETENTION)
+    tenant_id: str = field("Identifier of the tenant.", **identifier(TENANT))
+    name: str = field(_NAME)
+    srl_ttl_seconds: int = field(_TTL)
+    audit_retention_days: int = field(_RETENTION)
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
-    feed_window_ms: int = response_field(_WINDOW)
-    srl_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
-    max_authorizers: int = response_field(_AUTHORIZERS)
-    unrevoke_policy: UnrevokePolicy = response_field(_UNREVOKE_POLICY)
-    person_key_max_days: int = response_field(_PERSON_KEYS)
-    unused_key_days: int = response_field(_UNUSED)
-    rate_limit_per_second: int = response_field("Maximum sustained number of requests per second.")
-    rate_limit_burst: int = response_field("Maximum number of requests in a burst after a pause.")
-    created_at: MomentOut = response_field("Time of creation.")
-    delete_after: MomentOut | None = response_field(
+    feed_window_ms: int = field(_WINDOW)
+    srl_publication: SrlPublicationPolicy = field(_PUBLICATION)
+    max_authorizers: int = field(_AUTHORIZERS)
+    unrevoke_policy: UnrevokePolicy = field(_UNREVOKE_POLICY)
+    person_key_max_days: int = field(_PERSON_KEYS)
+    unused_key_days: int = field(_UNUSED)
+    rate_limit_per_second: int = field("Maximum sustained number of requests per second.")
+    rate_limit_burst: int = field("Maximum number of requests in a burst after a pause.")
+    created_at: MomentOut = field("Time of creation.")
+    delete_after: MomentOut | None = field(
         "Time after which the operator may delete the tenant with all its data; null if no "
         "deletion is scheduled."
     )

@@ -20,7 +20,7 @@ from shared.web.fields import (
     Signature,
     decimal,
     example,
-    response_field,
+    field,
 )
 
 _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
@@ -61,8 +61,8 @@ class TrustDocumentBody(ResponseBody):
 
     model_config = example(**_SIGNED)
 
-    Payload: str = response_field("The trust document: base64 of a CBOR map.", **BASE64)
-    Signatures: list[RootSignature] = response_field(
+    Payload: str = field("The trust document: base64 of a CBOR map.", **BASE64)
+    Signatures: list[RootSignature] = field(
         "Signatures by root keys and the SRL signer over `rescind-trust-v1`, a line feed and the "
         "SHA-256 of the document."
     )
@@ -78,7 +78,7 @@ class TrustDocuments(ResponseBody):
 
     model_config = example(documents=[_SIGNED])
 
-    documents: list[TrustDocumentBody] = response_field(
+    documents: list[TrustDocumentBody] = field(
         "Each document that changes the trust root, and the newest document, in ascending order."
     )
 
@@ -115,9 +115,9 @@ class PublishedTrust(ResponseBody):
 
     model_config = example(version=7, pin="9f" * 32, expires_at="2027-05-20T12:00:00Z")
 
-    version: int = response_field("Version of the document.", minimum=1)
-    pin: str = response_field("Pin of the trust root, in hexadecimal.", pattern="^[0-9a-f]{64}$")
-    expires_at: MomentOut = response_field("Expiry of the document.")
+    version: int = field("Version of the document.", minimum=1)
+    pin: str = field("Pin of the trust root, in hexadecimal.", pattern="^[0-9a-f]{64}$")
+    expires_at: MomentOut = field("Expiry of the document.")
 
     @classmethod
     def of(cls, head: TrustHead) -> Self:

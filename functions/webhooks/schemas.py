@@ -21,8 +21,8 @@ from shared.web.fields import (
     ResponseBody,
     Total,
     example,
+    field,
     identifier,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -73,7 +73,7 @@ _DELIVERY: Final[dict[str, JsonValue]] = {
     "response": "",
 }
 
-WebhookId = Annotated[str, response_field("Identifier of the webhook.", **identifier(WEBHOOK))]
+WebhookId = Annotated[str, field("Identifier of the webhook.", **identifier(WEBHOOK))]
 Url = Annotated[
     str,
     AfterValidator(outbound.checked_url),
@@ -155,27 +155,25 @@ class WebhookBody(RecordBody):
     model_config = example(**_WEBHOOK)
 
     id: WebhookId
-    url: str = response_field(_URL)
-    description: str | None = response_field("Purpose of the webhook; null if not given.")
-    events: tuple[str, ...] = response_field(_EVENTS)
-    status: WebhookStatus = response_field(
-        "Status of the webhook. A disabled webhook receives no events."
-    )
-    disabled_reason: DisableReason | None = response_field(
+    url: str = field(_URL)
+    description: str | None = field("Purpose of the webhook; null if not given.")
+    events: tuple[str, ...] = field(_EVENTS)
+    status: WebhookStatus = field("Status of the webhook. A disabled webhook receives no events.")
+    disabled_reason: DisableReason | None = field(
         "Reason why the webhook is disabled. `requested`: by a caller. `gone`: it responded with "
         "410. `failing`: it accepted no event for a day. Null if it is enabled."
     )
-    created_at: MomentOut = response_field("Time of creation.")
-    next_index: int = response_field(
+    created_at: MomentOut = field("Time of creation.")
+    next_index: int = field(
         "Index of the next event. All events below it were sent, are deferred, or need not be sent."
     )
-    failing_since: MomentOut | None = response_field(
+    failing_since: MomentOut | None = field(
         "Time of the first failed attempt since the last accepted event; null if the webhook works."
     )
-    next_attempt_at: MomentOut | None = response_field(
+    next_attempt_at: MomentOut | None = field(
         "Time of the next attempt after a failure; null if no attempt is scheduled."
     )
-    deferred_events: int = response_field(
+    deferred_events: int = field(
         "Number of events that the webhook rejected with a status other than 5xx, 408, 410 and "
         "429. They are retried separately for a day.",
         minimum=0,
@@ -200,7 +198,7 @@ class WebhookList(PageBody):
 
     model_config = example(webhooks=[_WEBHOOK], total=2, cursor=CURSOR)
 
-    webhooks: list[WebhookBody] = response_field("The webhooks of this page, newest first.")
+    webhooks: list[WebhookBody] = field("The webhooks of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -210,26 +208,26 @@ class DeliveryBody(RecordBody):
 
     model_config = example(**_DELIVERY)
 
-    id: str = response_field(
+    id: str = field(
         "The `webhook-id` of the message: the identifier of the audit entry.",
         **identifier(AUDIT_ENTRY),
     )
-    index: int = response_field("Index of the audit entry in the transparency log.", minimum=0)
-    type: str = response_field("Type of the event.")
-    state: DeliveryState = response_field(
+    index: int = field("Index of the audit entry in the transparency log.", minimum=0)
+    type: str = field("Type of the event.")
+    state: DeliveryState = field(
         "`delivered`: the receiver responded with 2xx. `retrying`: the event will be sent again. "
         "`failed`: the event was abandoned after a day."
     )
-    attempts: int = response_field("Number of attempts.", minimum=1)
-    attempted_at: MomentOut = response_field("Time of the last attempt.")
-    outcome: DeliveryOutcome = response_field(
+    attempts: int = field("Number of attempts.", minimum=1)
+    attempted_at: MomentOut = field("Time of the last attempt.")
+    outcome: DeliveryOutcome = field(
         "Outcome of the last attempt. `response`: the receiver returned a status. `blocked`: the "
         "name does not resolve only to public addresses, and no request was sent. `no_response`: "
         "no connection, no valid certificate, or no complete response within 15 seconds."
     )
-    status: int | None = response_field("HTTP status of the response; null if there was none.")
-    duration_ms: int = response_field("Duration of the last attempt, in milliseconds.", minimum=0)
-    response: str = response_field(
+    status: int | None = field("HTTP status of the response; null if there was none.")
+    duration_ms: int = field("Duration of the last attempt, in milliseconds.", minimum=0)
+    response: str = field(
         f"The first {deliveries.ANSWER_MAX} bytes of the response, as text.",
         maxLength=deliveries.ANSWER_MAX,
     )
@@ -250,9 +248,7 @@ class DeliveryList(ResponseBody):
 
     model_config = example(deliveries=[_DELIVERY], cursor=CURSOR)
 
-    deliveries: list[DeliveryBody] = response_field(
-        "The deliveries of this page, newest event first."
-    )
+    deliveries: list[DeliveryBody] = field("The deliveries of this page, newest event first.")
     cursor: NextCursor
 
 

@@ -15,8 +15,8 @@ from shared.web.fields import (
     ResponseBody,
     Total,
     example,
+    field,
     optional,
-    response_field,
     sample,
 )
 from shared.web.paging import PageBody
@@ -66,20 +66,18 @@ GivenNetworks = Annotated[
     Field(max_length=NETWORKS_MAX, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_networks),
 ]
-KeyName = Annotated[str, response_field("Name of the key.")]
+KeyName = Annotated[str, field("Name of the key.")]
 Scopes = Annotated[
     tuple[Scope, ...],
-    response_field("Scopes of the key; empty if it has a role.", uniqueItems=True),
+    field("Scopes of the key; empty if it has a role.", uniqueItems=True),
 ]
 KEY_ROLE: Final = "Role of the key; absent if it has its own scopes."
 KeyStatus = Annotated[
     ApiKeyStatus,
-    response_field("Status of the key. An expired key keeps the status `active`, and is rejected."),
+    field("Status of the key. An expired key keeps the status `active`, and is rejected."),
 ]
-Created = Annotated[MomentOut, response_field("Time of creation.")]
-Expires = Annotated[
-    MomentOut | None, response_field("Expiry of the key; null if it does not expire.")
-]
+Created = Annotated[MomentOut, field("Time of creation.")]
+Expires = Annotated[MomentOut | None, field("Expiry of the key; null if it does not expire.")]
 
 
 class ApiKeySummary(ResponseBody):
@@ -94,14 +92,14 @@ class ApiKeySummary(ResponseBody):
     status: KeyStatus
     created_at: Created
     expires_at: Expires
-    last_used_at: MomentOut | None = response_field(
+    last_used_at: MomentOut | None = field(
         f"Time of the last use; null if the key was never used. {APPROXIMATE}"
     )
-    created_by_id: str | None = response_field(
+    created_by_id: str | None = field(
         "Person, service account or API key that created the key, or the key that it replaced by "
         "rotation; null for an operator."
     )
-    networks: tuple[str, ...] = response_field(
+    networks: tuple[str, ...] = field(
         "Networks from which the key is accepted; empty for any address."
     )
 
@@ -120,7 +118,7 @@ class ApiKeyList(PageBody):
 
     model_config = example(api_keys=[USED_EXAMPLE], total=132, cursor=CURSOR)
 
-    api_keys: list[ApiKeySummary] = response_field("The keys of this page, newest first.")
+    api_keys: list[ApiKeySummary] = field("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 

@@ -13,7 +13,7 @@ from shared.errors import ApprovalRequested, InvalidRequest
 from shared.model import text
 from shared.model.callers import ApprovalHeader
 from shared.model.identifiers import APPROVAL, MANIFEST
-from shared.web.fields import MomentOut, ResponseBody, example, identifier, response_field, sample
+from shared.web.fields import MomentOut, ResponseBody, example, field, identifier, sample
 
 HEADER: Final = "Rescind-Approval"
 REASON: Final = "Rescind-Approval-Reason"
@@ -72,13 +72,13 @@ class ApprovalRequest(ResponseBody):
         expires_at="2026-11-22T12:00:00Z",
     )
 
-    approval_id: str = response_field("Identifier of the approval.", **identifier(APPROVAL))
-    action: str = response_field("The protected action.")
-    subject: str = response_field(
+    approval_id: str = field("Identifier of the approval.", **identifier(APPROVAL))
+    action: str = field("The protected action.")
+    subject: str = field(
         "The resource that the action affects. For many revocations, their manifest."
     )
-    count: int = response_field("Number of times that the action may be performed.")
-    expires_at: MomentOut = response_field("Time until which the request can be approved.")
+    count: int = field("Number of times that the action may be performed.")
+    expires_at: MomentOut = field("Time until which the request can be approved.")
 
 
 def answer(asked_for: ApprovalRequested) -> Response:

@@ -103,7 +103,7 @@ def example(**members: JsonValue) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
-def response_field(description: str, **schema: JsonValue) -> Any:
+def field(description: str, **schema: JsonValue) -> Any:
     """Return a response field with a description and a schema for the API document.
 
     Responses are not validated against this schema.
@@ -157,15 +157,13 @@ BASE64: Final[dict[str, JsonValue]] = {"contentEncoding": "base64"}
 # An example of a cursor.
 CURSOR: Final = "6t1Xw0eJ2m9Qb7kLc3ZyX3YxX2FrXzAxa2Jt"
 
-ApiKeyId = Annotated[
-    str, response_field("Identifier of the API key.", **identifier(identifiers.API_KEY))
-]
+ApiKeyId = Annotated[str, field("Identifier of the API key.", **identifier(identifiers.API_KEY))]
 SigningKeyId = Annotated[
-    str, response_field("Identifier of the signing key.", **identifier(identifiers.SIGNING_KEY))
+    str, field("Identifier of the signing key.", **identifier(identifiers.SIGNING_KEY))
 ]
 SignedWarrantId = Annotated[
     str,
-    response_field(
+    field(
         "Identifier of the warrant.",
         pattern=f"^{identifiers.WARRANT_ID_PATTERN}$",
         examples=["svc_wrt_laptop-17"],
@@ -173,22 +171,16 @@ SignedWarrantId = Annotated[
 ]
 PublicKey = Annotated[
     str,
-    response_field(
-        "Ed25519 public key: base64 of its 32 bytes.", minLength=44, maxLength=44, **BASE64
-    ),
+    field("Ed25519 public key: base64 of its 32 bytes.", minLength=44, maxLength=44, **BASE64),
 ]
 Signature = Annotated[
     str,
-    response_field(
-        "Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64
-    ),
+    field("Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64),
 ]
-Algorithm = Annotated[
-    str, response_field("Algorithm of the key and the signature.", const="Ed25519")
-]
-Total = Annotated[int, response_field("Number of entries on all pages together.", minimum=0)]
+Algorithm = Annotated[str, field("Algorithm of the key and the signature.", const="Ed25519")]
+Total = Annotated[int, field("Number of entries on all pages together.", minimum=0)]
 NextCursor = Annotated[
-    str | None, response_field("Pass this as `cursor` to get the next page; null on the last page.")
+    str | None, field("Pass this as `cursor` to get the next page; null on the last page.")
 ]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import JsonValue
 
 from shared.model.fleet.unregistered import ALL_MAX
-from shared.web.fields import MomentOut, RecordBody, example, response_field
+from shared.web.fields import MomentOut, RecordBody, example, field
 
 UNREGISTERED: Final[dict[str, JsonValue]] = {
     "name": "gateway-8",
@@ -20,18 +20,18 @@ class UnregisteredClientBody(RecordBody):
 
     model_config = example(**UNREGISTERED)
 
-    name: str = response_field("Name in the registration request.")
-    owner: str = response_field("Caller of the registration request, as in the audit log.")
-    code: str = response_field(
+    name: str = field("Name in the registration request.")
+    owner: str = field("Caller of the registration request, as in the audit log.")
+    code: str = field(
         "Error code of the rejection: `conflict` if another key has the name, or "
         "`authorizer_limit`."
     )
-    last_seen_at: MomentOut = response_field("Time of the last stored rejection.")
+    last_seen_at: MomentOut = field("Time of the last stored rejection.")
 
 
 UnregisteredClients = Annotated[
     list[UnregisteredClientBody],
-    response_field(
+    field(
         "Clients with a registration that was rejected within the last hour. They are not "
         "counted, and their state is unknown.",
         maxItems=ALL_MAX,

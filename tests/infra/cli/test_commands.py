@@ -152,7 +152,7 @@ def test_a_key_that_is_refused_makes_no_profile(shell: Shell, service: LocalServ
         ({"URL": "https://me:x@rescind.example.com", "API_KEY": "k"}, "must be such as"),
         ({"URL": "https://rescind.example.com"}, "both"),
         ({"API_KEY": "k"}, "both"),
-        ({"URL": "https://rescind.example.com", "API_KEY": "k\nHost: x"}, "no key has"),
+        ({"URL": "https://rescind.example.com", "API_KEY": "k\nHost: x"}, "invalid character"),
         ({"PROFILE": "../other"}, "name of a profile"),
     ],
 )

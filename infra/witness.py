@@ -65,7 +65,9 @@ def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
         submission = AddCheckpointRequest.parse(body)
         return submission, Checkpoint.parse(submission.note)
     except ValueError:
-        raise NotCosigned(HTTPStatus.BAD_REQUEST, "not a request of tlog-witness") from None
+        raise NotCosigned(
+            HTTPStatus.BAD_REQUEST, "the request is not a tlog-witness request"
+        ) from None
 
 
 def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
@@ -75,15 +77,17 @@ def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
     any is invalid.
     """
     if not keys:
-        raise NotCosigned(HTTPStatus.NOT_FOUND, "this witness does not know the log")
+        raise NotCosigned(HTTPStatus.NOT_FOUND, "the log is unknown to this witness")
     text, lines = checkpoint.text_of(note).encode(), ""
     for key in keys:
         for each in checkpoint.signatures(note, key):
             if not is_signed(text, each, public_key=key.public_key):
-                raise NotCosigned(HTTPStatus.FORBIDDEN, "a signature is not valid")
+                raise NotCosigned(HTTPStatus.FORBIDDEN, "a signature is invalid")
             lines += key.line(each)
     if not lines:
-        raise NotCosigned(HTTPStatus.FORBIDDEN, "no known key of the log signed it")
+        raise NotCosigned(
+            HTTPStatus.FORBIDDEN, "the checkpoint lacks a signature of a known key of the log"
+        )
     return lines
 
 
@@ -92,16 +96,16 @@ def check_extends(
 ) -> None:
     """Check that the tree extends the last signed tree. Raises `NotCosigned`."""
     if add_checkpoint_request.old > stated.size:
-        raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size is larger than the new one")
+        raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size exceeds the new size")
     if add_checkpoint_request.old != last.size:
         raise NotCosigned(HTTPStatus.CONFLICT, f"{last.size}\n")
     unprocessable = HTTPStatus.UNPROCESSABLE_ENTITY
     if not stated.size and stated.root != merkle.EMPTY:
-        raise NotCosigned(unprocessable, "the root of the empty tree is another one")
+        raise NotCosigned(unprocessable, "the root hash of the empty tree is wrong")
     if not merkle.extends(
         last.size, last.root, stated.size, stated.root, add_checkpoint_request.proof
     ):
-        raise NotCosigned(unprocessable, "the tree does not extend the one before")
+        raise NotCosigned(unprocessable, "the tree does not extend the last signed tree")
 
 
 class WitnessIdentity(NamedTuple):
@@ -136,11 +140,11 @@ class WitnessStore:
                 raise InvalidSettings(f"the witness in {folder} is named {store.identity.name}.")
             return store
         if name is None:
-            raise InvalidSettings(f"there is no witness in {folder}; to make one, add --name.")
+            raise InvalidSettings(f"there is no witness in {folder}; to create one, add --name.")
         try:
             NoteKey.parse(str(NoteKey(name, bytes([2]) * 32)))
         except ValueError:
-            raise InvalidSettings("the name of a witness has no space and no '+'.") from None
+            raise InvalidSettings("the name of a witness must not contain spaces or '+'.") from None
         _create(path, name)
         return cls(path)
 
@@ -228,13 +232,13 @@ def application(memory: WitnessStore) -> Starlette:
             kind = _SIZE if refusal.status is HTTPStatus.CONFLICT else "text/plain"
             return Response(str(refusal), refusal.status, {"Content-Type": kind})
         except (TimeoutError, ClientDisconnect):
-            return PlainTextResponse("the request is too slow", HTTPStatus.REQUEST_TIMEOUT)
+            return PlainTextResponse("the request took too long", HTTPStatus.REQUEST_TIMEOUT)
         return PlainTextResponse(line)
 
     async def checkpoint(request: Request) -> Response:
         note = await run_in_threadpool(_newest, memory, request.path_params["log"])
         if note is None:
-            return PlainTextResponse("nothing of this log was signed", HTTPStatus.NOT_FOUND)
+            return PlainTextResponse("no checkpoint of this log was signed", HTTPStatus.NOT_FOUND)
         return PlainTextResponse(note)
 
     submissions = Route("/add-checkpoint", add_checkpoint, methods=["POST"])

@@ -38,7 +38,7 @@ COLUMNS: Final = (
 )
 
 Account = Annotated[
-    str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
+    str | None, typer.Option("--account", metavar="ACCOUNT", help="Service account (svc_sa_…).")
 ]
 
 
@@ -48,7 +48,7 @@ def _maker(value: str) -> str:
     Raises `ValueError` for other text, because a filter by e-mail would match no keys.
     """
     if not any(is_identifier(value, kind=each) for each in (PERSON, SERVICE_ACCOUNT, API_KEY)):
-        raise ValueError("must be svc_usr_…, svc_sa_… or svc_ak_…, see `rescind people list`")
+        raise ValueError("must be svc_usr_…, svc_sa_… or svc_ak_…; see `rescind people list`")
     return value
 
 
@@ -58,7 +58,7 @@ MadeBy = Annotated[
         "--created-by",
         metavar="MAKER",
         parser=argument_type(_maker),
-        help="Only keys by this person, account or key (svc_usr_…, svc_sa_… or svc_ak_…).",
+        help="Keys created by this person, account or API key (svc_usr_…, svc_sa_… or svc_ak_…).",
     ),
 ]
 Grace = Annotated[
@@ -68,13 +68,13 @@ Grace = Annotated[
         metavar="SECONDS",
         min=0,
         max=GRACE_SECONDS_MAX,
-        help="How long the old secret is accepted.",
+        help="Seconds during which the old secret is accepted.",
     ),
 ]
 Networks = Annotated[
     list[str] | None,
     typer.Option(
-        "--network", metavar="CIDR", help="Accept the key from this network alone. May be repeated."
+        "--network", metavar="CIDR", help="Accept the key only from this network; may be repeated."
     ),
 ]
 SecretFile = Annotated[
@@ -82,13 +82,13 @@ SecretFile = Annotated[
     typer.Option(
         "--secret-file",
         metavar="FILE",
-        help="Write the secret to this new file, for its owner only.",
+        help="Write the secret to a new file that only you can read.",
     ),
 ]
 
-app = noun("API keys: create, list, rotate, revoke.")
+app = noun("Create, list, rotate and revoke API keys.")
 _keys = Resource(app, "api-keys", "/v1/api-keys", "svc_ak_01J…", COLUMNS)
-_keys.add_show("Show one API key, and how often it was used.")
+_keys.add_show("Show an API key and its usage.")
 _keys.add_delete(
     "Revoke an API key and remove its record. This cannot be undone.", "the API key {}"
 )
@@ -117,8 +117,8 @@ def list_(
 )
 def create(
     session: ApiSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
-    scopes: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
+    scopes: Annotated[list[Scope], typer.Option("--scope", help="Scope; may be repeated.")],
     account: Account = None,
     expires_at: Expires = None,
     never_expires: NeverExpires = False,
@@ -195,7 +195,7 @@ def check_new(path: Path | None) -> None:
         data_folder.write_private(path, b"")
         path.unlink()
     except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"cannot create {path}: {error.strerror}.") from error
 
 
 def show_secret(
@@ -214,8 +214,10 @@ def show_secret(
         data_folder.write_secret(secret_file, creation[field])
     except OSError as error:
         _print_secret(session, creation)
-        problem = f"{secret_file} cannot be written: {error.strerror}"
-        raise NotWritten(f"{problem}. The secret is printed instead, only this once.") from error
+        problem = f"cannot write {secret_file}: {error.strerror}"
+        raise NotWritten(
+            f"{problem}. The secret is printed instead, and is not shown again."
+        ) from error
     session.out.record({**creation, field: f"in {secret_file}"})
 
 
@@ -225,5 +227,5 @@ def _print_secret(session: ApiSession, creation: dict[str, Any]) -> None:
         sys.stdout.flush()
     except OSError as error:
         streams.discard_output()
-        lost = f"{creation['id']} exists, and its secret is lost: rotate or delete it"
+        lost = f"{creation['id']} was created, but its secret is lost; rotate or delete it"
         raise NotWritten(f"{error}. {lost}.") from error

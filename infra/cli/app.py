@@ -18,7 +18,7 @@ from infra.cli.commands import noun
 NAME: Final = "rescind"
 _HELP: Final = """Revoke warrants, manage keys, and run the service.
 
-Begin with [bold]rescind login[/bold]. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a
+Start with [bold]rescind login[/bold]. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a
 warrant is revoked.
 """
 

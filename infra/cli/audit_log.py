@@ -115,7 +115,9 @@ def stream_export(api: ApiClient, query: Mapping[str, Any]) -> Iterator[bytes]:
             end = body[:-1].rfind(b"\n") + 1
             entries, last = body[:end], body[end:]
             if (b'{"checkpoint"' if cursor is None else b'{"next"') != last.partition(b":")[0]:
-                raise BadResponse("the export was cut off: its last line is missing.")
+                raise BadResponse(
+                    "the export is incomplete: its last line is missing; run the command again."
+                )
             yield body if cursor is None else entries
         if cursor is None:
             return
@@ -123,10 +125,10 @@ def stream_export(api: ApiClient, query: Mapping[str, Any]) -> Iterator[bytes]:
 
 _FIRST: Final = "2000-01-01T00:00:00Z"
 _COLUMNS: Final = (
-    Column("when", "timestamp"),
-    Column("who", "who"),
-    Column("what", "action"),
-    Column("of", "resource_id"),
+    Column("time", "timestamp"),
+    Column("actor", "who"),
+    Column("action", "action"),
+    Column("resource", "resource_id"),
     Column("details", "details", wraps=True),
 )
 
@@ -150,12 +152,17 @@ _SHOWN: Final = (
 )
 
 Warrant = Annotated[str | None, typer.Option("--warrant", help="Entries about this warrant.")]
-ApiKey = Annotated[str | None, typer.Option("--key", help="Changes by this API key.")]
-Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.svc.")]
-Person = Annotated[str | None, typer.Option("--person", help="Changes by this person: svc_usr_…")]
-Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
-Resource = Annotated[str | None, typer.Option("--resource", help="Changes of this resource.")]
-Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
+ApiKey = Annotated[str | None, typer.Option("--key", help="Entries of this API key.")]
+Actor = Annotated[
+    str | None, typer.Option("--actor", help="Entries of this identity, such as admin@acme.svc.")
+]
+Person = Annotated[str | None, typer.Option("--person", help="Entries of this person (svc_usr_…).")]
+Action = Annotated[
+    str | None,
+    typer.Option("--action", help="Entries with this action, such as revocation.create."),
+]
+Resource = Annotated[str | None, typer.Option("--resource", help="Entries about this resource.")]
+Batch = Annotated[str | None, typer.Option("--batch", help="Entries of this batch.")]
 
 
 class ExportFile(StrEnum):
@@ -165,7 +172,7 @@ class ExportFile(StrEnum):
     CSV = "csv"
 
 
-app = noun("The audit log: who did what, an export, and a proof that nothing is missing.")
+app = noun("List, export and verify the audit log.")
 
 
 def register(root: typer.Typer) -> None:
@@ -240,10 +247,10 @@ def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def export(
     session: ApiSession,
     format_: Annotated[
-        ExportFile, typer.Option("--format", help="ndjson can be verified; csv is for people.")
+        ExportFile, typer.Option("--format", help="Export format. Only ndjson can be verified.")
     ] = ExportFile.NDJSON,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Write to this file, once it is complete.")
+        Path | None, typer.Option("--file", help="Write to this file instead of standard output.")
     ] = None,
     warrant: Warrant = None,
     key: ApiKey = None,
@@ -277,7 +284,7 @@ def verify(
     session: ApiSession,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", help="A checkpoint that was kept elsewhere: also check it."),
+        typer.Option("--checkpoint", help="Also check the log against this saved checkpoint."),
     ] = None,
     reset_pin: Annotated[
         bool,
@@ -325,7 +332,7 @@ def _show(session: ApiSession, report: Report) -> None:
     if session.out.is_document:
         return
     for title, lines in (
-        ("Not sealed yet", report.pending),
+        ("Not appended yet", report.pending),
         ("Late", report.late),
         ("New generation", report.begun),
         ("Note", report.notes),
@@ -341,8 +348,8 @@ def _conclusion(report: Report) -> str:
         return "The audit log is NOT whole."
     if report.begun:
         return (
-            "The audit log is whole since it began anew. If you know of that restore, run the "
-            "command again with --reset-pin."
+            "The audit log is whole since its new generation. If you expected this restore, run "
+            "the command again with --reset-pin."
         )
     return "The audit log is whole."
 
@@ -353,7 +360,7 @@ def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:
     except ValueError as error:
         raise UsageError(f"{path} is not a checkpoint: {error}") from error
     if found is None and must_exist:
-        raise UsageError(f"there is no file {path}.")
+        raise UsageError(f"{path} does not exist.")
     return [] if found is None else [found]
 
 

@@ -13,7 +13,7 @@ from infra.cli.revocations import format_refused_client
 _PATH: Final = "/v1/authorizers"
 _COLUMNS: Final = (
     Column("authorizer", "id"),
-    Column("holds", "sequence"),
+    Column("entry", "sequence"),
     Column("last seen at", "last_seen_at"),
     Column("key verified", "key_verified"),
     Column("relay", "relay"),
@@ -27,11 +27,11 @@ Removed = Annotated[str | None, typer.Argument(metavar="[AUTHORIZER]", help="svc
 Owner = Annotated[
     str | None,
     typer.Option(
-        "--owner", metavar="OWNER", help="Remove those of this API key, or of this owner."
+        "--owner", metavar="OWNER", help="Remove all authorizers of this API key or owner."
     ),
 ]
 
-app = noun("Authorizers: list them, and see the entry that each holds.")
+app = noun("List authorizers, and show the feed entry that each enforces.")
 
 
 def register(root: typer.Typer) -> None:
@@ -70,12 +70,12 @@ def remove(
     An authorizer that still runs registers again.
     """
     if (authorizer is None) == (owner is None):
-        raise UsageError("Name an authorizer, or with --owner an API key or another owner.")
+        raise UsageError("give either an authorizer or --owner.")
     if authorizer is not None:
         confirm(f"Remove the authorizer {authorizer}?", yes=yes)
         session.api.delete(f"{_PATH}/{segment(authorizer)}")
-        session.out.print_message(f"{authorizer} is removed.")
+        session.out.print_message(f"Removed {authorizer}.")
     else:
         confirm(f"Remove all authorizers that {owner} registered?", yes=yes)
         session.api.delete(_PATH, {"owner": owner})
-        session.out.print_message(f"The authorizers of {owner} are removed.")
+        session.out.print_message(f"Removed the authorizers of {owner}.")

@@ -24,16 +24,16 @@ _COLUMNS: Final = (
 )
 _LAGGING: Final = (
     Column("authorizer", "name", wraps=True),
-    Column("holds", "holds"),
-    Column("may let it in", "end", wraps=True),
-    Column("last heard", "last_seen_at"),
+    Column("entry", "holds"),
+    Column("may accept it", "end", wraps=True),
+    Column("last seen at", "last_seen_at"),
     Column("owner", "owner"),
 )
 # Shares of the registered authorizers, by label.
 _SHARES: Final = (("half", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("all", 1.0))
 _MINUTE: Final = 60
 
-app = noun("Changes: what was revoked, and who still accepts it.")
+app = noun("List changes, and show which authorizers enforce them.")
 
 
 def register(root: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def list_(
     session: ApiSession,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help="warrant, batch, signing_key, api_key or srl_signer."),
+        typer.Option("--kind", help="Kind: warrant, batch, signing_key, api_key or srl_signer."),
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -91,8 +91,8 @@ def _change_of(session: ApiSession, identifier: str) -> str:
     found = session.api.get("/v1/revocations", params)["revocations"]
     if not found:
         raise UsageError(
-            f"{identifier} has no revocation; its history: rescind audit-log list --warrant "
-            f"{identifier}. For a revoked key, name the key."
+            f"{identifier} has no revocation; for its history, run: rescind audit-log list "
+            f"--warrant {identifier}. For a revoked key, give the key."
         )
     return str(found[0]["id"])
 
@@ -113,7 +113,7 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "by", _maker(change)
     key_id = (change["actor"] or {}).get("key_id")
     if key_id:
-        yield "with the key", key_id
+        yield "API key", key_id
     yield "warrants", reach["warrants"]
     yield "keys", reach["keys"]
     yield "recorded", change["recorded_at"]
@@ -165,7 +165,7 @@ def _percentiles(change: dict[str, Any]) -> str:
         if known > len(curve):
             at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))
         said.append(f"{name} {took(curve[at][0]) if rank <= known else 'not yet'}")
-    bound = "; some may have held it earlier" if change["is_upper_bound"] else ""
+    bound = "; some may have enforced it earlier" if change["is_upper_bound"] else ""
     return ", ".join(said) + bound
 
 
@@ -177,7 +177,7 @@ def took(seconds: float) -> str:
 
 def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a lagging authorizer."""
-    holds = "nothing"
+    holds = "none"
     if each["sequence"] is not None:
         behind = f", {each['lag_entries']} behind" if each["lag_entries"] else ""
         holds = f"entry {each['sequence']}{behind}"
@@ -187,9 +187,9 @@ def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
 def _end(each: dict[str, Any]) -> str:
     end = each["fail_closed_at"]
     if each["enforcement"] == "fail_closed":
-        return f"no, refuses everything since {end}"
+        return f"no, refuses all warrants since {end}"
     if end:
         return f"until {end}"
     if each["sequence"] is None:
         return "yes, never reported"
-    return "yes, also when old" if each["fail_open"] else "yes, its limit is not known"
+    return "yes, even when stale" if each["fail_open"] else "yes, staleness limit unknown"

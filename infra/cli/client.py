@@ -128,7 +128,7 @@ class ApiClient:
         """Return the JSON of a response. Parameters that are None are omitted."""
         found = _json(self.send("GET", path, params=params))
         if found is None:
-            raise BadResponse("The service answers with nothing; check its address.")
+            raise BadResponse("the service returned an empty response; check its address.")
         return found
 
     def post(self, path: str, body: object = None, *, is_protected: bool = True) -> Any:
@@ -250,8 +250,8 @@ def send_once(
             # Do not quote the query, because a redirect can contain a signature.
             place = printable(url.partition("?")[0])
             reason = f"{_reason(error)}{printable(connections.via)}"
-            raise BadResponse(f"{place} does not answer: {reason}") from None
-    raise BadResponse(f"{outgoing_request.place} redirects too often")
+            raise BadResponse(f"no valid response from {place}: {reason}") from None
+    raise BadResponse(f"{outgoing_request.place} redirects too many times")
 
 
 def _encode_url(url: str) -> SplitResult:
@@ -285,7 +285,7 @@ def _text(value: object) -> str:
     if value == "":
         # An unset shell variable is a likely cause. A search with an empty filter would find no
         # records.
-        raise UsageError("an argument is empty; is the variable of your shell set?")
+        raise UsageError("an argument is empty; check that your shell variable is set.")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -330,8 +330,8 @@ def _require_success(request: OutgoingRequest, answer: Response, renewal: str | 
         raise ApiError(answer.status, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
         raise BadResponse(
-            f"{request.place} answers {answer.status}, "
-            "but not as this API does; check the address of the service."
+            f"{request.place} returned {answer.status}, but not in the format of this API; check "
+            "the address of the service."
         ) from None
 
 
@@ -348,7 +348,5 @@ def _json(answer: Response) -> Any:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise BadResponse(
-            "The service does not answer with a JSON object; check the address of the service."
-        )
+        raise BadResponse("the service returned no JSON object; check the address of the service.")
     return found

@@ -66,7 +66,7 @@ ProfileOption = Annotated[
         "--profile",
         envvar="RESCIND_PROFILE",
         metavar="NAME",
-        help="Which service and API key to use.",
+        help="Profile with the service URL and credential.",
         autocompletion=_profiles,
         rich_help_panel=PANEL,
     ),
@@ -77,7 +77,7 @@ OutputOption = Annotated[
         "-o",
         "--output",
         envvar="RESCIND_OUTPUT",
-        help="Tables for people (wide: nothing is shortened), or JSON, YAML, CSV, or names alone.",
+        help="Output format. wide does not shorten tables; name prints only identifiers.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -86,7 +86,7 @@ DebugOption = Annotated[
     bool,
     typer.Option(
         "--debug",
-        help="Print each request as a command of curl, without the key.",
+        help="Print each request as a curl command, without the credential.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -131,7 +131,7 @@ class ApiSession:
         from infra.cli.client import ASKS, HEADER, REASON
 
         if self.approval is not None and self.request_approval is not None:
-            raise UsageError("--request-approval comes first, and --approval when it is approved.")
+            raise UsageError("use one of --request-approval and --approval.")
         if self.approval is not None:
             return {HEADER: self.approval}
         if self.request_approval is None:
@@ -140,7 +140,7 @@ class ApiSession:
 
 
 Identifier = Annotated[
-    str, typer.Argument(metavar="ID", help="Its identifier, the first column of `list`.")
+    str, typer.Argument(metavar="ID", help="Identifier, from the first column of `list`.")
 ]
 
 OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
@@ -157,7 +157,7 @@ APPROVAL_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
             typer.Option(
                 "--request-approval",
                 metavar="WHY",
-                help="Change nothing, but ask another administrator for an approval.",
+                help="Request an approval from another administrator; change nothing.",
             ),
         ],
         None,
@@ -165,7 +165,7 @@ APPROVAL_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "approval": (
         Annotated[
             str | None,
-            typer.Option("--approval", metavar="ID", help="The approval, svc_apr_…, if given."),
+            typer.Option("--approval", metavar="ID", help="Use this approval (svc_apr_…)."),
         ],
         None,
     ),
@@ -180,7 +180,7 @@ WATCH_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
                 "--watch",
                 metavar="[SECONDS]",
                 min=1,
-                help="Ask again after so many seconds, by default 2; print what has changed.",
+                help="Refresh every N seconds (default: 2) and print changes.",
             ),
         ],
         None,
@@ -320,7 +320,7 @@ class _StrictCommand(TyperCommand):
         # Shell completion reports no errors.
         for each in [] if ctx.resilient_parsing else ctx.command.params:
             if given.count(each) > 1 and not (each.multiple or each.is_flag):
-                ctx.fail(f"{each.opts[0]} was given twice; write it once.")
+                ctx.fail(f"{each.opts[0]} is given twice; give it once.")
         return super().parse_args(ctx, args)
 
 
@@ -378,7 +378,7 @@ class Resource:
         def delete(session: ApiSession, identifier: Identifier, yes: Yes = False) -> None:
             confirm(f"Delete {loss.format(identifier)}?", yes=yes)
             session.api.delete(self.at(identifier))
-            session.out.print_message(f"{identifier} is deleted.")
+            session.out.print_message(f"Deleted {identifier}.")
 
         words = f" {self.sample} --yes"
         self._add("delete", delete, text, words, is_protected=is_protected)
@@ -415,10 +415,10 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody can answer here: add --yes.")
+        raise UsageError(f"{question} Cannot prompt without a terminal; add --yes.")
     if number <= _TYPED:
         typer.confirm(question, abort=True, err=True)
-    elif typer.prompt(f"{question} Type {number}", err=True) != str(number):
+    elif typer.prompt(f"{question} Type {number} to confirm", err=True) != str(number):
         raise typer.Abort
 
 

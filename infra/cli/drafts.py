@@ -39,7 +39,7 @@ class Draft:
             found = documents.documents(read_document(path))
         except NotTrusted as error:
             raise _usage_error(
-                path, f"is not a file of rescind trust draft ({error.reason})"
+                path, f"is not a draft of a trust document ({error.reason})"
             ) from None
         match found:
             case (made,):
@@ -47,7 +47,7 @@ class Draft:
             case (before, made):
                 draft = cls(before, made)
             case _:
-                raise _usage_error(path, "must have the newest document and the draft")
+                raise _usage_error(path, "must contain the current document and the draft")
         if problem := draft._problem():
             raise _usage_error(path, problem)
         return draft
@@ -71,9 +71,9 @@ class Draft:
         """Raise `UsageError` if clients would refuse the draft, regardless of its signatures."""
         made = self.next.document
         if now >= made.expires_at:
-            raise UsageError("The draft has expired. Get another: rescind trust draft.")
+            raise UsageError("the draft has expired; create another: rescind trust draft.")
         if made.expires_at - made.issued_at > LIFETIME_MAX:
-            raise UsageError(f"The draft is valid for more than {LIFETIME_MAX.days} days.")
+            raise UsageError(f"the draft is valid for more than {LIFETIME_MAX.days} days.")
 
     def add_signature(self, key: bytes, signature: bytes) -> Self:
         """Return the draft with a signature.
@@ -81,7 +81,7 @@ class Draft:
         Raises `UsageError` if the key is not a root of the draft.
         """
         if not any(key in roots.keys for roots in self.roots):
-            raise UsageError(f"The key {to_base64(key)} is not a root of this document.")
+            raise UsageError(f"the key {to_base64(key)} is not a root of this document.")
         signatures = {**self.next.signatures, key: signature}
         return replace(self, next=replace(self.next, signatures=signatures))
 
@@ -105,24 +105,26 @@ class Draft:
             return None
         before, made = self.before.document, self.next.document
         if not self.before.is_signed_by(before.roots):
-            return "has a present document that its roots did not sign"
+            return "contains a current document that lacks signatures of its roots"
         if before.tenant_id != made.tenant_id:
-            return "has documents of two tenants"
+            return "contains documents of two tenants"
         if before.version >= made.version:
-            return "has a draft that is older than the present document"
+            return "contains a draft that is older than the current document"
         return None
 
 
 def merge(drafts: Sequence[Draft]) -> Draft:
     """Return one draft with all signatures. Raises `UsageError` if the drafts differ."""
     if len({each.next.payload for each in drafts}) != 1:
-        raise UsageError("The files are different drafts: let all roots sign copies of one.")
+        raise UsageError(
+            "the files contain different drafts; all roots must sign copies of one draft."
+        )
     signatures = dict(ChainMap(*(dict(each.next.signatures) for each in drafts)))
     return replace(drafts[0], next=replace(drafts[0].next, signatures=signatures))
 
 
 def _usage_error(path: Path, problem: str) -> UsageError:
-    return UsageError(f"{path} {problem}. Get another: rescind trust draft.")
+    return UsageError(f"{path} {problem}; create another: rescind trust draft.")
 
 
 def words(draft: Draft) -> dict[str, object]:
@@ -166,9 +168,9 @@ def _signers(signers: Iterable[DocumentSigner]) -> list[str]:
 
 
 def _change(is_same: bool) -> str:
-    return "as before" if is_same else "others than before"
+    return "unchanged" if is_same else "changed"
 
 
 def _count(draft: Draft, roots: RootSet) -> str:
-    which = "its own roots" if roots == draft.next.document.roots else "the present roots"
+    which = "the roots of the draft" if roots == draft.next.document.roots else "the current roots"
     return f"{len(draft.signers(roots))} of {roots.threshold} of {which}"

@@ -79,16 +79,20 @@ class ApprovalPending(RescindError):
 
     def __init__(self, approval: Mapping[str, Any]) -> None:
         self.asked = approval
-        super().__init__("an approval was asked for")
+        super().__init__("an approval was requested")
 
     @property
     def next(self) -> str:
         """The next step of the user, after the approval."""
         subject = str(self.asked["subject"])
         is_manifest = subject.startswith(f"svc_{identifiers.MANIFEST}_")
-        words = f"rescind unrevoke --reason WHY --manifest {subject}" if is_manifest else "the same"
+        words = (
+            f"rescind unrevoke --reason WHY --manifest {subject}"
+            if is_manifest
+            else "the same command"
+        )
         return (
-            f"Nothing was changed. When another administrator has approved it, run {words} "
+            f"Nothing was changed. After another administrator has approved it, run {words} "
             f"with --approval {self.asked['approval_id']}"
         )
 
@@ -150,14 +154,14 @@ def drop_missing(body: Mapping[str, object]) -> dict[str, object]:
 
 
 Limit = Annotated[
-    int, typer.Option("--limit", "-n", min=0, help="How many are shown at most; 0 shows all.")
+    int, typer.Option("--limit", "-n", min=0, help="Maximum number of results; 0 returns all.")
 ]
 WarrantIds = Annotated[
     list[str],
     typer.Argument(
         metavar="WARRANT",
         parser=argument_type(identifiers.warrant_id),
-        help="Such as svc_wrt_laptop-17.",
+        help="Warrant identifier, such as svc_wrt_laptop-17.",
     ),
 ]
 Since = Annotated[
@@ -166,7 +170,7 @@ Since = Annotated[
         "--since",
         metavar="TIME",
         parser=argument_type(ago),
-        help="Only at this time or later; 15m, 1h, 7d: so long ago.",
+        help="At or after this time; 15m, 1h and 7d count back from now.",
     ),
 ]
 Until = Annotated[
@@ -175,7 +179,7 @@ Until = Annotated[
         "--until",
         metavar="TIME",
         parser=argument_type(ago),
-        help="Only at this time or before; 15m, 1h, 7d: so long ago.",
+        help="At or before this time; 15m, 1h and 7d count back from now.",
     ),
 ]
 Expires = Annotated[
@@ -184,17 +188,17 @@ Expires = Annotated[
         "--expires-at",
         metavar="TIME",
         parser=argument_type(parse_future_time),
-        help="Such as 2027-01-01T00:00:00Z, or in 15m, 1h, 7d.",
+        help="Expiry, such as 2027-01-01T00:00:00Z, or 15m, 1h, 7d from now.",
     ),
 ]
 NeverExpires = Annotated[
-    bool, typer.Option("--never-expires", help="Without it, the key expires after 90 days.")
+    bool, typer.Option("--never-expires", help="Create a key without an expiry (default: 90 days).")
 ]
 Reason = Annotated[
     str,
     typer.Option(
-        "--reason", parser=argument_type(text.reason), help="Why; the audit log keeps it."
+        "--reason", parser=argument_type(text.reason), help="Reason, which the audit log records."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the effects; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]

@@ -24,7 +24,7 @@ def read_bytes(path: Path | str) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}.") from None
 
 
 def read_document(path: Path | str) -> bytes:
@@ -37,7 +37,7 @@ def read_text(path: Path | str) -> str:
     try:
         return read_document(path).decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{path} cannot be read: it is not UTF-8.") from None
+        raise UsageError(f"cannot read {path}: it is not UTF-8.") from None
 
 
 def read_json(path: Path | str) -> Any:
@@ -59,7 +59,7 @@ def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise UsageError(f"{name} was given twice; write it once.")
+            raise UsageError(f"{name} is given twice; give it once.")
         found[name] = value
     return found
 
@@ -85,7 +85,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                     raise line_error(path, number, error) from None
                 yield number, cells
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}.") from None
 
 
 def line_error(path: Path, number: int, problem: object) -> UsageError:

@@ -23,45 +23,52 @@ _OF_SESSIONS: Final = {"name", "role", "person_id", "session_id", "authenticated
 _OF_KEYS: Final = {"api_key_id", "api_key_name", "can_create_until"}
 _ENDED: Final = frozenset({401, 404})
 
-Url = Annotated[str, typer.Option("--url", help="The address of the service.")]
+Url = Annotated[str, typer.Option("--url", help="Service URL.")]
 AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Send the key without TLS to another machine.")
+    bool, typer.Option("--allow-http", help="Allow sending the key to another machine without TLS.")
 ]
-Sso = Annotated[bool, typer.Option("--sso", help="Sign in with the browser of this machine.")]
+Sso = Annotated[bool, typer.Option("--sso", help="Sign in with a browser on this machine.")]
 Device = Annotated[
-    bool, typer.Option("--device", help="Sign in with the browser of any machine, by a code.")
+    bool, typer.Option("--device", help="Sign in with a browser on any machine, with a code.")
 ]
 Reauthenticate = Annotated[
     bool,
-    typer.Option("--reauthenticate", help="Enter your credentials again there."),
+    typer.Option("--reauthenticate", help="Require a fresh sign-in at the provider."),
 ]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Your tenant.")]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Name of your tenant.")]
 Provider = Annotated[
     str | None,
-    typer.Option("--provider", metavar="NAME", help="Which identity provider, if several."),
+    typer.Option(
+        "--provider", metavar="NAME", help="Identity provider, if the tenant has several."
+    ),
 ]
 Redirect = Annotated[
     str,
     typer.Option(
         "--redirect",
         metavar="URL",
-        help="Where the browser comes back to, as the provider allows it; without a port, any.",
+        help="Redirect URL of --sso, as registered at the provider; without a port, any port.",
     ),
 ]
 Timeout = Annotated[
-    int, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long --sso waits.")
+    int,
+    typer.Option("--timeout", metavar="SECONDS", min=1, help="Maximum seconds that --sso waits."),
 ]
 Audience = Annotated[
     str | None,
     typer.Option(
         "--audience",
         metavar="PROVIDER",
-        help="svc_idp_…: exchange the token of a program, in GitHub Actions that of the job.",
+        help="Exchange the token of a program at this provider (svc_idp_…).",
     ),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="That token; - is standard input."),
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Token for --audience; - is standard input. Default: the GitHub Actions job token.",
+    ),
 ]
 
 
@@ -95,7 +102,7 @@ def _log_in(
     if sum((sso, device, audience is not None)) > 1:
         raise UsageError("use one of --sso, --device and --audience.")
     if token_file is not None and audience is None:
-        raise UsageError("--token-file goes with --audience, which names the provider (svc_idp_…).")
+        raise UsageError("--token-file requires --audience with the provider (svc_idp_…).")
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
@@ -130,7 +137,7 @@ def _log_out(session: ApiSession) -> None:
     known = profiles.forget(session.profile_name)
     if kept is not None and kept.is_session:
         _end(kept)
-    done = "is removed" if known else "does not exist"
+    done = "was removed" if known else "does not exist"
     session.out.print_message(f"The profile {session.profile_name} {done}.")
 
 
@@ -145,10 +152,10 @@ def _keep(session: ApiSession, profile: Profile) -> None:
         try:
             caller = api.get("/v1/whoami")
         except ApiError as error:
-            raise UsageError(f"{profile.url} does not take this key: {error}") from error
+            raise UsageError(f"{profile.url} does not accept this key: {error}") from error
     ends_at = caller.get("expires_at") if profile.is_session else None
     profiles.save(replace(profile, expires_at=ends_at))
-    session.out.print_message(f"The profile {session.profile_name} is in {profile.folder}.")
+    session.out.print_message(f"Saved the profile {session.profile_name} in {profile.folder}.")
     session.out.record(_caller_view(caller))
 
 
@@ -161,8 +168,8 @@ def _end(profile: Profile) -> None:
         if isinstance(error, ApiError) and error.status in _ENDED:
             return
         raise NotSignedIn(
-            f"The session is forgotten here, but the service did not end it: {error} It ends "
-            f"by itself at {profile.expires_at}."
+            f"the session was removed here, but the service did not end it: {error} It expires at "
+            f"{profile.expires_at}."
         ) from None
 
 

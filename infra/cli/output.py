@@ -100,7 +100,7 @@ class Output:
         else:
             self._print_cells(records, columns)
         if not records:
-            self.print_message("There are none.")
+            self.print_message("No results.")
 
     def print_tree(
         self,
@@ -132,7 +132,9 @@ class Output:
         self.print_table(page, page[name] if rows is None else rows, columns)
         if page["cursor"] is not None:
             total = f" of {page['total']}" if page.get("total") is not None else ""
-            self.print_message(f"The first {len(page[name])}{total}; --limit 0 shows all.")
+            self.print_message(
+                f"Showing the first {len(page[name])}{total}. Use --limit 0 to show all."
+            )
 
     def record(self, document: Mapping[str, Any], fields: Sequence[str] = ()) -> None:
         """Print one record, one field per line. For people, only `fields` if given."""

@@ -60,7 +60,7 @@ def home(environment: Mapping[str, str] = os.environ) -> Path:
 def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of a profile. Raises `UsageError` if the name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise UsageError("the name of a profile has 1 to 64 letters, digits, '.', '_' and '-'.")
+        raise UsageError("a profile name has 1 to 64 letters, digits, '.', '_' and '-'.")
     return home(environment) / name
 
 
@@ -98,7 +98,7 @@ def load_saved(name: str, environment: Mapping[str, str] = os.environ) -> Profil
     path = folder / _FILE
     if not path.exists():
         option = "" if name == DEFAULT else f" --profile {name}"
-        raise UsageError(f"there is no profile {name}; to make it, run: rescind login{option}")
+        raise UsageError(f"there is no profile {name}; to create it, run: rescind login{option}")
     private_files.check_folder(folder)
     private_files.check_file(path)
     try:
@@ -141,10 +141,12 @@ def validate(profile: Profile) -> Profile:
 def reaching(profile: Profile) -> Profile:
     """Return the profile, even without a key. Raises `UsageError` if its address is not usable."""
     if not _is_usable_address(profile.url):
-        raise UsageError("the address of the service must be such as https://rescind.example.com")
+        raise UsageError(
+            "the service URL is invalid; use a URL such as https://rescind.example.com"
+        )
     if not profile.allow_http and not is_private(profile.url):
         raise UsageError(
-            "without TLS everybody on the way reads the API key; use https, or allow http "
+            "without TLS, others on the network can read the API key; use https, or allow http "
             "(rescind login --allow-http, RESCIND_ALLOW_HTTP=1)."
         )
     return replace(profile, url=profile.url.rstrip("/"))

@@ -15,22 +15,26 @@ from infra.cli.inputs import by_name, read_json
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
 
-Method = Annotated[str, typer.Argument(metavar="METHOD", help="GET, POST, PATCH, PUT or DELETE.")]
-RequestPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /v1/keys.")]
+Method = Annotated[
+    str, typer.Argument(metavar="METHOD", help="HTTP method: GET, POST, PATCH, PUT or DELETE.")
+]
+RequestPath = Annotated[str, typer.Argument(metavar="PATH", help="Path, such as /v1/keys.")]
 Fields = Annotated[
     list[str] | None,
     typer.Option(
         "--field",
         "-f",
         metavar="NAME=TEXT|NAME:=JSON",
-        help="A parameter of GET and DELETE, or a field of the body.",
+        help="Query parameter of GET and DELETE, or member of the body.",
     ),
 ]
 Input = Annotated[
     Path | None,
-    typer.Option("--input", metavar="FILE", help="The body, JSON; - is standard input."),
+    typer.Option("--input", metavar="FILE", help="JSON body; - is standard input."),
 ]
-Paginate = Annotated[bool, typer.Option("--paginate", help="All pages of a list as one.")]
+Paginate = Annotated[
+    bool, typer.Option("--paginate", help="Fetch all pages, and print them as one.")
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -53,16 +57,16 @@ def send_request(
     """
     verb, fields = method.upper(), [_field(each) for each in field or []]
     if not path.startswith("/v1/"):
-        raise UsageError(f"{path}: give the path alone, such as /v1/keys.")
+        raise UsageError(f"{path} is not a path of the API; give a path such as /v1/keys.")
     path, _, query = path.partition("?")
     if query and verb not in _IN_QUERY:
-        raise UsageError("Only GET and DELETE have a query: write --field NAME=TEXT.")
+        raise UsageError("only GET and DELETE accept a query; use --field NAME=TEXT.")
     given = by_name([*parse_qsl(query, keep_blank_values=True), *fields])
     if input_ is not None and (given or verb in _IN_QUERY):
-        raise UsageError("--input is a whole body: it goes with no --field, and not with GET.")
+        raise UsageError("--input is the complete body; do not combine it with --field or GET.")
     if paginate:
         if verb != "GET":
-            raise UsageError("--paginate goes with GET.")
+            raise UsageError("--paginate requires GET.")
         session.out.print_document(_all_pages(session, path, given))
         return
     if verb in _IN_QUERY:
@@ -78,7 +82,7 @@ def send_request(
 def _field(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name.strip(":") or not equals:
-        raise UsageError(f"--field {text}: write NAME=TEXT, or NAME:=JSON.")
+        raise UsageError(f"--field {text}: use NAME=TEXT or NAME:=JSON.")
     if not name.endswith(":"):
         return name, value
     try:

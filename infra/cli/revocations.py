@@ -39,14 +39,14 @@ RevocationId = Annotated[str, typer.Argument(metavar="REVOCATION", help="svc_rev
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until all registered authorizers refuse the warrants.")
 ]
-Seconds = Annotated[int, typer.Option("--timeout", min=1, help="With --wait: seconds at most.")]
+Seconds = Annotated[int, typer.Option("--timeout", min=1, help="Maximum seconds for --wait.")]
 
 WarrantIdsOrNone = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="WARRANT",
         parser=argument_type(identifiers.warrant_id),
-        help="Such as svc_wrt_laptop-17.",
+        help="Warrant identifier, such as svc_wrt_laptop-17.",
     ),
 ]
 Token = Annotated[
@@ -54,16 +54,16 @@ Token = Annotated[
     typer.Option(
         "--token",
         metavar="KIND ISSUER VALUE",
-        help="A token that others issued: jwt, biscuit, ucan, x509 or other.",
+        help="Token of another issuer: jwt, biscuit, ucan, x509 or other.",
     ),
 ]
 JwtSession = Annotated[
     tuple[str, str] | None,
-    typer.Option("--session", metavar="ISSUER SID", help="All JWTs of this sid."),
+    typer.Option("--session", metavar="ISSUER SID", help="All JWTs with this sid."),
 ]
 CheckedSubject = Annotated[
     tuple[str, str] | None,
-    typer.Option("--subject", metavar="ISSUER SUB", help="A JWT of this sub."),
+    typer.Option("--subject", metavar="ISSUER SUB", help="A JWT with this sub."),
 ]
 IssuedAt = Annotated[
     datetime | None,
@@ -71,19 +71,19 @@ IssuedAt = Annotated[
         "--issued-at",
         metavar="TIME",
         parser=argument_type(times.parse),
-        help="With --subject: the iat of the JWT (default: it has none).",
+        help="With --subject: the iat of the JWT (default: none).",
         show_default=False,
     ),
 ]
 
-app = noun("Revocations: list them, and see how far one has got.")
+app = noun("List revocations, and show their propagation.")
 
 CreatedBy = Annotated[
     str | None,
     typer.Option(
         "--created-by",
         metavar="KEY|NAME",
-        help="Made by this API key (svc_ak_…), or by this e-mail or other name in `created_by`.",
+        help="Created by this API key (svc_ak_…), e-mail or other name in `created_by`.",
     ),
 ]
 
@@ -135,7 +135,7 @@ def check(
 ) -> int:
     """Check whether warrants or tokens are revoked. Exits with 3 if any is."""
     if issued_at is not None and subject is None:
-        raise UsageError("--issued-at goes with --subject.")
+        raise UsageError("--issued-at requires --subject.")
     warrants = [*(warrants or []), *([] if token is None else [identify_token(token)])]
     if jwt_session is not None:
         warrants.append(identify_token(("jwt-session", *jwt_session), "--session"))
@@ -154,7 +154,7 @@ def check(
     rows = [{**each, "verdict": words[each["revoked"]]} for each in found]
     columns = [
         Column("warrant", "warrant_id"),
-        Column("verdict", "verdict"),
+        Column("status", "verdict"),
         Column("revoked at", "revoked_at"),
     ]
     if len(warrants) == 1:  # The service returns no reasons for a batch.
@@ -180,12 +180,14 @@ def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, d
 )
 def list_(
     session: ApiSession,
-    warrant: Annotated[str | None, typer.Option("--warrant", help="Of this warrant.")] = None,
+    warrant: Annotated[
+        str | None, typer.Option("--warrant", help="Revocations of this warrant.")
+    ] = None,
     prefix: Annotated[
         str | None,
-        typer.Option("--prefix", help="Of warrants whose identifiers begin so (svc_wrt_…)."),
+        typer.Option("--prefix", help="Revocations of warrants with this prefix (svc_wrt_…)."),
     ] = None,
-    batch: Annotated[str | None, typer.Option("--batch", help="Of this batch.")] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Revocations of this batch.")] = None,
     created_by: CreatedBy = None,
     since: Since = None,
     until: Until = None,
@@ -220,10 +222,11 @@ def list_(
 def show_counts(
     session: ApiSession,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DATE", help="The first day; else 14 days.")
+        str | None,
+        typer.Option("--since", metavar="DATE", help="First day (default: the last 14 days)."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="DATE", help="The last day; else today.")
+        str | None, typer.Option("--until", metavar="DATE", help="Last day (default: today).")
     ] = None,
 ) -> None:
     """Count created and removed revocations for each day (UTC)."""
@@ -264,7 +267,7 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
                 _show_progress(session, found)
                 if found["authorizers"]["total"] == 0:
                     session.out.print_message(
-                        "No authorizer is registered, so none can say it refuses."
+                        "No authorizer is registered, so enforcement cannot be confirmed."
                     )
                     break
     if complete:
@@ -272,9 +275,7 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
         verb = "authorizer refuses" if registered == 1 else "authorizers refuse"
         session.out.print_message(f"{count} registered {verb} the warrant(s).")
     for each in clients.values():
-        session.out.print_message(
-            f"Not registered, so nothing is known of it: {format_refused_client(each)}"
-        )
+        session.out.print_message(f"Not registered, state unknown: {format_refused_client(each)}")
     return ExitCode.DONE if complete else ExitCode.FAILED
 
 

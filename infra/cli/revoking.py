@@ -151,17 +151,17 @@ class BatchCalls:
         counts = self._counts.items()
         said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts)
         if self.is_rehearsal:
-            return f"Nothing was changed. It would be: {said or 'nothing'}."
+            return f"Nothing was changed. The result would be: {said or 'no changes'}."
         if is_stopped:
-            command = f"The same command with --resume-batch {self.id}"
+            command = f"the same command with --resume-batch {self.id}"
             if self._is_of_manifest:
                 command = f"`rescind unrevoke --reason WHY --manifest {self.id}`"
             return (
                 f"Stopped: {said or 'no results'}. The last call may have changed more.\n"
-                f"{command} continues."
+                f"To continue, run {command}."
             )
         kind = "Manifest" if self._is_of_manifest else "Batch"
-        return f"{said or 'Nothing done'}. {kind if self.id else ''} {self.id}".strip()
+        return f"{said or 'No changes'}. {kind if self.id else ''} {self.id}".strip()
 
     @property
     def _counts(self) -> Counter[str]:
@@ -181,7 +181,7 @@ def _results(answer: Any, step: Step) -> Results:
     except (KeyError, TypeError):
         found = Counter()
     if not found or (step.ids and found != Counter(step.ids)):
-        raise BadResponse("The service does not answer with a result of each identifier.")
+        raise BadResponse("the service did not return a result for each identifier.")
     return results
 
 
@@ -206,11 +206,11 @@ def read_identifiers(
             elif not (is_first and cells[column or 0].lower() in _HEADINGS):
                 found.append(check(cells[column or 0]))
         except ValueError as error:
-            first = f"; a heading has one of {', '.join(_HEADINGS)}, between commas"
+            first = f"; accepted headings, separated by commas: {', '.join(_HEADINGS)}"
             problem = f"the {noun} {error}{first if is_first else ''}"
             raise inputs.line_error(path, number, problem) from None
     if not found:
-        raise UsageError(f"{path} has no identifiers.")
+        raise UsageError(f"{path} contains no identifiers.")
     once = list(dict.fromkeys(found))
     repeated = len(found) - len(once)
     rows = f"Read {len(found) + blank} rows of {path}"
@@ -269,7 +269,7 @@ File = Annotated[
     typer.Option(
         "--file",
         metavar="FILE",
-        help="One identifier a line, or a CSV file with a heading such as warrant_id; - is "
+        help="File with one identifier per line, or CSV with a heading such as warrant_id; - is "
         "standard input.",
     ),
 ]
@@ -288,19 +288,21 @@ ManifestId = Annotated[
         "--manifest",
         metavar="MANIFEST",
         parser=argument_type(manifest_id),
-        help="Apply this manifest, alone; its changes are not repeated.",
+        help="Apply this manifest, without other arguments; its changes are not repeated.",
     ),
 ]
 SignedBy = Annotated[
     str | None,
-    typer.Option("--signed-by", metavar="KEY", help="The warrants that this signing key signed."),
+    typer.Option(
+        "--signed-by", metavar="KEY", help="Warrants that this key signed before --before."
+    ),
 ]
 Jwt = Annotated[
     Path | None,
     typer.Option(
         "--jwt",
         metavar="FILE",
-        help="One JWT a line, each named by its iss and its jti; - is standard input.",
+        help="File with one JWT per line, identified by iss and jti; - is standard input.",
     ),
 ]
 Subject = Annotated[
@@ -308,7 +310,8 @@ Subject = Annotated[
     typer.Option(
         "--subject",
         metavar="ISSUER SUB",
-        help="All JWTs of this sub that were issued before; alone, and not with --dry-run.",
+        help="All JWTs with this sub that were issued earlier; not with other warrants or "
+        "--dry-run.",
     ),
 ]
 IssuedBefore = Annotated[
@@ -317,7 +320,7 @@ IssuedBefore = Annotated[
         "--issued-before",
         metavar="TIME",
         parser=argument_type(times.parse),
-        help="With --subject: those with iat at or before this time (default: now).",
+        help="With --subject: JWTs with iat at or before this time (default: now).",
         show_default=False,
     ),
 ]
@@ -327,7 +330,7 @@ Before = Annotated[
         "--before",
         metavar="TIME",
         parser=argument_type(times.parse),
-        help="With --signed-by: until then.",
+        help="With --signed-by: warrants signed before this time.",
     ),
 ]
 Batch = Annotated[
@@ -336,7 +339,7 @@ Batch = Annotated[
         "--batch",
         metavar="BATCH",
         parser=argument_type(batch_id),
-        help="This batch's revocations.",
+        help="Revocations of this batch.",
     ),
 ]
 
@@ -373,10 +376,11 @@ def revoke(
     """Revoke warrants or tokens. Existing revocations are not changed."""
     if (signed_by is None) != (previous is None):
         raise UsageError(
-            "--signed-by and --before go together; `rescind signing-keys revoke` revokes a key."
+            "--signed-by and --before require each other; to revoke the key, use `rescind "
+            "signing-keys revoke`."
         )
     if issued_before is not None and subject is None:
-        raise UsageError("--issued-before goes with --subject.")
+        raise UsageError("--issued-before requires --subject.")
     named = [
         *(warrants or []),
         *read_identifiers(session.out, file, identifiers.warrant_id),
@@ -390,7 +394,9 @@ def revoke(
     ]
     if subject is not None:
         if named or signed_by or resume_batch or dry_run:
-            raise UsageError("--subject stands alone, without --resume-batch and --dry-run.")
+            raise UsageError(
+                "--subject cannot be combined with other warrants, --resume-batch or --dry-run."
+            )
         record = _revoke_subject(session, subject, issued_before or datetime.now(UTC), reason)
         return wait_for(session, [record], timeout) if wait else None
     asks = False
@@ -401,7 +407,7 @@ def revoke(
         raise UsageError("name at least one warrant or token, or a file with --file.")
     named = list(dict.fromkeys(named))
     if wait and len(named) > _WAITED_FOR:
-        raise UsageError(f"--wait is for at most {_WAITED_FOR} warrants.")
+        raise UsageError(f"--wait supports at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
     made = BatchCalls(
@@ -429,9 +435,9 @@ def unrevoke(
 ) -> int | None:
     """Unrevoke warrants. Warrants of a revoked key stay revoked."""
     if created_by is not None and since is None:
-        raise UsageError("--created-by needs --since, so that nothing older is unrevoked.")
+        raise UsageError("--created-by requires --since, which excludes older revocations.")
     if since is not None and created_by is None and batch is None:
-        raise UsageError("--since goes with --created-by or --batch.")
+        raise UsageError("--since requires --created-by or --batch.")
     named = [*(revocations or []), *read_identifiers(session.out, file, either)]
     asks = False
     if batch is not None or created_by is not None:
@@ -446,7 +452,7 @@ def unrevoke(
     elif bool(named) is (manifest is not None):
         raise UsageError("name at least one revocation, a file with --file, or --manifest alone.")
     if session.request_approval is not None and len(named) > MEMBERS_MAX:
-        raise UsageError(f"an approval is for at most {MEMBERS_MAX} revocations; split the list.")
+        raise UsageError(f"an approval covers at most {MEMBERS_MAX} revocations; split the input.")
     if manifest is not None:
         listed = [session.api.get(f"{_MANIFESTS}/{segment(manifest)}")]
     else:

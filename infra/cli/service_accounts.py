@@ -9,9 +9,11 @@ from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
 from infra.cli.errors import SHOWN, Limit, drop_missing
 from infra.cli.output import Column
 
-Description = Annotated[str | None, typer.Option("--description", help="Its purpose.")]
+Description = Annotated[
+    str | None, typer.Option("--description", help="Description of the account.")
+]
 
-app = noun("Service accounts: create, list, disable.")
+app = noun("Create, list, disable and delete service accounts.")
 _accounts = Resource(
     app,
     "service-accounts",
@@ -27,12 +29,12 @@ _accounts = Resource(
 )
 _accounts.add_list("List the service accounts.")
 _accounts.add_show("Show one service account.")
-_accounts.add_action("disable", "Refuse all API keys of an account until it is enabled again.")
 _accounts.add_action(
-    "enable", "Accept the API keys of a disabled account again.", is_protected=True
+    "disable", "Disable a service account. Its API keys are refused until it is enabled."
 )
+_accounts.add_action("enable", "Enable a disabled service account.", is_protected=True)
 _accounts.add_delete(
-    "Delete a service account; all its API keys are refused. This cannot be undone.",
+    "Delete a service account and revoke its API keys. This cannot be undone.",
     "the account {} and its API keys",
 )
 
@@ -45,7 +47,9 @@ def register(root: typer.Typer) -> None:
 @command(app, "create", example='rescind service-accounts create ci --description "builds"')
 def create(
     session: ApiSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Becomes a part of its email.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name, which becomes part of the email.")
+    ],
     description: Description = None,
 ) -> None:
     """Create a service account. Create its keys with `api-keys create --account`."""

@@ -68,7 +68,7 @@ class OfferedProvider:
         try:
             return cls(**{name: body[name] for name in cls.__dataclass_fields__})
         except (KeyError, TypeError):
-            raise BadResponse("The service does not say who vouches for people.") from None
+            raise BadResponse("the service returned an invalid identity provider.") from None
 
     @property
     def client(self) -> str:
@@ -85,13 +85,13 @@ def select_provider(api: ApiClient, tenant: str, name: str | None) -> OfferedPro
     found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
     if not found:
         raise UsageError(
-            f"The tenant {tenant} has no identity provider for people, or does not exist. "
-            "Log in with an API key; an operator adds one: rescind identity-providers add."
+            f"the tenant {tenant} does not exist, or has no identity provider for people. Log in "
+            "with an API key, or have an operator add a provider: rescind identity-providers add."
         )
     fitting = [each for each in found if name in (None, each.name, each.id)]
     if len(fitting) != 1:
         names = ", ".join(f"{each.name} ({each.id})" for each in found)
-        raise UsageError(f"Choose one by --provider, by its name or identifier: {names}")
+        raise UsageError(f"choose a provider with --provider, by its name or identifier: {names}")
     return fitting[0]
 
 
@@ -124,7 +124,8 @@ def by_browser(
         answer = here.answer(seconds)
     if answer is None:
         raise NotSignedIn(
-            f"Nobody signed in within {seconds} seconds. If the browser is on another machine, use "
+            f"no sign-in completed within {seconds} seconds. If the browser is on another machine, "
+            "use "
             f"--device. If the provider refuses the address, allow {here.url} for its client "
             f"{provider.client}."
         )
@@ -177,7 +178,7 @@ def by_device(
             interval += _INTERVAL
         elif said.get("error") != "authorization_pending":
             return exchange_token(api, provider.id, _id_token(said, provider))
-    raise NotSignedIn("Nobody entered the code in time; run the command again.")
+    raise NotSignedIn("the code expired before the sign-in; run the command again.")
 
 
 def exchange_token(api: ApiClient, audience: str, token: str) -> dict[str, Any]:
@@ -201,24 +202,26 @@ def token_of_program(
     if file is not None:
         found = inputs.read_text(file).strip()
         if not found:
-            raise UsageError(f"{file} has no token.")
+            raise UsageError(f"{file} contains no token.")
         return found
     url, key = (environment.get(each, "").strip() for each in _GITHUB)
     if not url or not key:
         raise UsageError(
-            "Name the file of the token by --token-file. In GitHub Actions, give the job the "
+            "set --token-file to the file with the token. In GitHub Actions, give the job the "
             "permission id-token: write instead."
         )
     said = _request_provider(f"{url}&{urlencode({'audience': audience})}", key=key)
     if not isinstance(said.get("value"), str):
-        raise BadResponse("GitHub does not give this job a token.")
+        raise BadResponse("GitHub issued no token for this job.")
     return str(said["value"])
 
 
 def _reachable(provider: OfferedProvider, endpoint: str | None, means: str) -> str:
     """Return the endpoint. Raises `UsageError` if it is missing or not safe to use."""
     if endpoint is None or not profiles.is_private(endpoint):
-        raise UsageError(f"{provider.name} gives no {means}; sign in by another way or provider.")
+        raise UsageError(
+            f"{provider.name} does not offer {means}; use another sign-in method or provider."
+        )
     return endpoint
 
 
@@ -229,11 +232,14 @@ def _code(answer: Mapping[str, str], state: str, provider: OfferedProvider) -> s
     """
     if not compare_digest(answer.get("state", "").encode(), state.encode()):
         raise NotSignedIn(
-            "The browser came with the answer to another sign-in (a wrong state), which was not "
-            "used; run the command again."
+            "the browser returned the response of another sign-in (wrong state), which was "
+            "ignored; run the command again."
         )
     if answer.get("iss", provider.issuer) != provider.issuer:
-        raise NotSignedIn("The browser came from another provider, whose answer was not used.")
+        raise NotSignedIn(
+            "the browser returned the response of another provider, which was ignored; run the "
+            "command again."
+        )
     if "error" in answer or not answer.get("code"):
         raise _sign_in_error(answer, provider)
     return answer["code"]
@@ -247,11 +253,11 @@ def _sign_in_error(answer: Mapping[str, Any], provider: OfferedProvider) -> NotS
     error = answer.get("error")
     if error in _OF_CLIENT:
         return NotSignedIn(
-            f"{provider.name} does not accept its client {provider.client} here ({error}): an "
-            "administrator sets cli_client_id to one that needs no secret and may do this."
+            f"{provider.name} refuses its client {provider.client} here ({error}). An "
+            "administrator must set cli_client_id to a public client that allows this sign-in."
         )
     if error == "access_denied":
-        return NotSignedIn(f"The sign-in to {provider.name} was refused there ({error}).")
+        return NotSignedIn(f"{provider.name} refused the sign-in ({error}).")
     return NotSignedIn(
         f"{provider.name} refused: {answer.get('error_description') or ''} ({error or 'no code'})."
     )
@@ -264,14 +270,16 @@ def _check_begun(answer: Mapping[str, Any], provider: OfferedProvider) -> None:
         isinstance(answer.get(each), str)
         for each in ("verification_uri", "user_code", "device_code")
     ):
-        raise BadResponse(f"{provider.name} does not begin a sign-in by device code.")
+        raise BadResponse(f"{provider.name} returned no device code.")
 
 
 def _id_token(answer: Mapping[str, Any], provider: OfferedProvider) -> str:
     if "error" in answer:
         raise _sign_in_error(answer, provider)
     if not isinstance(answer.get("id_token"), str):
-        raise BadResponse(f"{provider.name} gives no ID token; its client needs scope openid.")
+        raise BadResponse(
+            f"{provider.name} returned no ID token; its client requires the scope openid."
+        )
     return str(answer["id_token"])
 
 
@@ -294,18 +302,18 @@ def _request_provider(
         said = json.loads(answer.body)
         if isinstance(said, dict) and (is_success(answer) or "error" in said):
             return said
-    raise BadResponse(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")
+    raise BadResponse(f"{urlsplit(url).netloc} returned {answer.status} without a JSON object.")
 
 
 def _request_token(api: ApiClient, path: str, form: Mapping[str, str]) -> dict[str, Any]:
     answer = api.submit(path, form)
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
-        raise BadResponse("The service gives no session.")
+        raise BadResponse("the service returned no session.")
     return answer
 
 
 _HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
-_PAGE: Final = b"Go back to the terminal, which goes on. This page can be closed.\n"
+_PAGE: Final = b"Return to the terminal. You can close this page.\n"
 
 
 class Loopback:
@@ -345,7 +353,9 @@ def _parts(redirect: str) -> tuple[str, int, str]:
     except ValueError:
         parts, port = urlsplit(""), 0
     if parts.scheme != "http" or parts.hostname not in _HOSTS or parts.query or parts.fragment:
-        raise UsageError("--redirect is an address of this machine: http://127.0.0.1:53682/")
+        raise UsageError(
+            "--redirect must be an address on this machine, such as http://127.0.0.1:53682/"
+        )
     return parts.hostname, port, parts.path or "/"
 
 
@@ -365,8 +375,8 @@ def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _
         return made((_HOSTS[host], port), handler)
     except OSError as error:
         raise UsageError(
-            f"{host}:{port} cannot be listened on ({error.strerror}): end the program that has it, "
-            "or name another address by --redirect."
+            f"cannot listen on {host}:{port} ({error.strerror}); stop the program that uses it, or "
+            "set another address with --redirect."
         ) from error
 
 

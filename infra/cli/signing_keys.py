@@ -18,12 +18,12 @@ _COLUMNS: Final = (
     Column("name", "name", wraps=True),
 )
 
-Cascade = Annotated[bool, typer.Option("--cascade", help="Also all keys below it.")]
+Cascade = Annotated[bool, typer.Option("--cascade", help="Also revoke all descendant keys.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="svc_key_…")]
 
 _IMPACT: Final = ("id", "name", "type", "status", "keys", "warrants")
 
-app = noun("Signing keys: the tree, create, rotate, suspend, revoke.")
+app = noun("Create, rotate, suspend and revoke signing keys.")
 
 
 def register(root: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def show(session: ApiSession, key: KeyId) -> None:
     session.out.record(session.api.get(_one(key)))
 
 
-ParentId = Annotated[str | None, typer.Option("--parent", metavar="KEY", help="The key above it.")]
+ParentId = Annotated[str | None, typer.Option("--parent", metavar="KEY", help="Parent key.")]
 
 
 class KeyType(StrEnum):
@@ -64,8 +64,10 @@ class KeyType(StrEnum):
 @command(app, "create", example="rescind signing-keys create issuer laptops --parent svc_key_01J…")
 def create(
     session: ApiSession,
-    type_: Annotated[KeyType, typer.Argument(metavar="TYPE", help="root, issuer or notary.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
+    type_: Annotated[
+        KeyType, typer.Argument(metavar="TYPE", help="Key type: root, issuer or notary.")
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
     parent: ParentId = None,
     expires_at: Expires = None,
 ) -> None:
@@ -148,7 +150,7 @@ def revoke(
     if not yes and session.request_approval is None:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         would = session.api.post(_one(key, "/revoke"), body)
-        below = f" and {would['keys'] - 1} key(s) below it" if cascade else ""
+        below = f" and {would['keys'] - 1} descendant key(s)" if cascade else ""
         number = would["warrants"]
         confirm(f"Revoke {would['name']}{below}, with {number} warrant(s)?", yes=yes, number=number)
     done = session.api.post(_one(key, "/revoke"), {"reason": reason, "cascade": cascade})

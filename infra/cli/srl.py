@@ -33,29 +33,35 @@ _COLUMNS: Final = (
     Column("signer", "key_id"),
 )
 
-Source = Annotated[str, typer.Argument(metavar="LIST", help="A saved list, or the version of one.")]
-Version = Annotated[int | None, typer.Option("--version", min=1, help="An old list.")]
+Source = Annotated[str, typer.Argument(metavar="LIST", help="Saved SRL, or an SRL version.")]
+Version = Annotated[
+    int | None, typer.Option("--version", min=1, help="SRL version (default: the current SRL).")
+]
 KeysFile = Annotated[
-    Path | None, typer.Option("--keys", metavar="FILE", help="Save the keys that sign lists, too.")
+    Path | None,
+    typer.Option("--keys", metavar="FILE", help="Also save the keys of the SRL signers."),
 ]
 
-app = noun("The Signed Revocation List: fetch, verify, look up, compare.")
+app = noun("Fetch, verify, compare and publish Signed Revocation Lists (SRLs).")
 
 _SIGNERS: Final = "/v1/revocations/srl/keys"
 _SIGNER_COLUMNS: Final = (
-    Column("list signer", "key_id"),
+    Column("SRL signer", "key_id"),
     Column("status", "status"),
     Column("activates at", "activates_at"),
     Column("public key", "public_key"),
 )
 
 SignerId = Annotated[str, typer.Argument(metavar="SIGNER", help="svc_key_…")]
-Force = Annotated[bool, typer.Option("--force", help="Also before its time.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Activate the signer before its activation time.")
+]
 Compromised = Annotated[
-    bool, typer.Option("--compromised", help="The present key was stolen: revoke it.")
+    bool,
+    typer.Option("--compromised", help="Also revoke the current signer, because it was stolen."),
 ]
 
-signers = noun("The keys that sign the list: create, activate, rotate, revoke.")
+signers = noun("Create, activate, rotate and revoke SRL signers.")
 
 
 local_command(app, "verify", example=srl_verification.EXAMPLE)(srl_verification.verify)
@@ -65,7 +71,7 @@ app.add_typer(signers, name="signers")
 @command(app, "fetch", example="rescind srl fetch srl.json --keys srl-keys.json")
 def fetch(
     session: ApiSession,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File for the SRL.")],
     version: Version = None,
     keys: KeysFile = None,
 ) -> None:
@@ -90,7 +96,7 @@ def check(session: ApiSession, warrants: WarrantIds) -> int:
     """
     content = _fetch_verified(session)
     listed = {each: each in set(content.revoked_ids) for each in warrants}
-    words = {True: "revoked", False: "not on the list"}
+    words = {True: "revoked", False: "not on the SRL"}
     lines = [_line(content), *(f"{each}: {words[found]}" for each, found in listed.items())]
     session.out.show({**_summary(content), "warrants": listed}, "\n".join(lines))
     return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
@@ -159,7 +165,7 @@ def _readable(source: str, body: bytes) -> Payload:
         issued_at, expires_at = (times.parse(members[each]) for each in ("IssuedAt", "ExpiresAt"))
         return Payload(int(members["Version"]), issued_at, expires_at, list(members["RevokedIDs"]))
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
-        raise UsageError(f"{source} is not a response of the list's endpoint.") from None
+        raise UsageError(f"{source} is not an SRL.") from None
 
 
 def _summary(content: Payload) -> dict[str, Any]:
@@ -219,7 +225,7 @@ def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = Fal
     Authorizers that read SRLs refuse them until they have the new key. Use `create` and later
     `activate` to give them time.
     """
-    confirm("Replace the key that signs the list now?", yes=yes)
+    confirm("Replace the SRL signer now?", yes=yes)
     session.out.record(session.api.post(f"{_SIGNERS}/rotate", {"compromised": compromised}))
 
 
@@ -228,7 +234,7 @@ def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = Fal
 )
 def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
     """Revoke a stolen SRL signer. Another takes over at once. This cannot be undone."""
-    confirm(f"Revoke the list signer {signer}?", yes=yes)
+    confirm(f"Revoke the SRL signer {signer}?", yes=yes)
     session.out.record(session.api.post(f"{_SIGNERS}/{segment(signer)}/revoke"))
 
 

@@ -40,44 +40,44 @@ _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
 _TRUST: Final = "trust"
 
 
-_REFUSED: Final = "a client refuses the trust documents; docs/spec/feed.md says why"
+_REFUSED: Final = "a client rejects the trust documents; docs/spec/feed.md lists the reasons"
 
 T = TypeVar("T")
 
 EXAMPLE: Final = "rescind srl verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 
-ListFile = Annotated[str, typer.Argument(metavar="FILE", help="The saved list; - for stdin.")]
+ListFile = Annotated[str, typer.Argument(metavar="FILE", help="Saved SRL; - is standard input.")]
 TrustFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="With --trust-pin: saved answer of GET /v1/trust."),
+    typer.Option(metavar="FILE", help="With --trust-pin: saved response of GET /v1/trust."),
 ]
 OfTenant = Annotated[
-    str | None, typer.Option(metavar="TENANT", help="With --trust-pin: the tenant, svc_tnt_…")
+    str | None, typer.Option(metavar="TENANT", help="With --trust-pin: tenant (svc_tnt_…).")
 ]
 Keys = Annotated[
     list[bytes] | None,
-    public_keys(
-        "--key", "A public key that may have signed, from a source that you trust; may be repeated."
-    ),
+    public_keys("--key", "Public key of an SRL signer, from a trusted source; may be repeated."),
 ]
 KeyFiles = Annotated[
     list[str] | None,
     typer.Option(
         "--keys",
         metavar="FILE",
-        help="Saved answer of GET /v1/revocations/srl/keys, whose statements are followed; may be "
-        "repeated, for its pages.",
+        help="Saved page of GET /v1/revocations/srl/keys, for its succession statements; may be "
+        "repeated.",
     ),
 ]
 State = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Remembers the accepted list; made if it is missing."),
+    typer.Option(
+        metavar="FILE", help="File that records the last accepted SRL; created if it is missing."
+    ),
 ]
-MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Refuse versions below N.")]
+MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Reject versions below N.")]
 MaxVersionJump = Annotated[
     int,
     typer.Option(
-        min=1, metavar="N", help="Refuse versions more than N above the last accepted version."
+        min=1, metavar="N", help="Reject versions more than N above the last accepted version."
     ),
 ]
 Warrants = Annotated[
@@ -86,7 +86,7 @@ Warrants = Annotated[
         "--warrant",
         parser=argument_type(identifiers.warrant_id),
         metavar="WARRANT",
-        help="Say whether this warrant is on the list; may be repeated.",
+        help="Check whether this warrant is on the SRL; may be repeated.",
     ),
 ]
 
@@ -113,7 +113,7 @@ def load(path: Path) -> LastAcceptedSrl | None:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"is damaged, or is not a state of a verifier ({error}); to start again, delete it and "
-            "give --min-version the last version that you accepted"
+            "set --min-version to the last accepted version"
         ) from None
 
 
@@ -232,7 +232,7 @@ def _parse_trust(
             raise UsageError("give --trust-pin with --trust and --tenant, or --key")
         return None
     if key or trust is None or tenant is None:
-        raise UsageError("--trust-pin needs --trust and --tenant, and no --key")
+        raise UsageError("--trust-pin requires --trust and --tenant, and excludes --key")
     return GivenTrust(tenant, root, inputs.read_document(trust))
 
 
@@ -295,5 +295,5 @@ def _lines(payload: Payload, warrants: dict[str, bool]) -> str:
         f"valid: version {payload.version}, issued {times.format_utc(payload.issued_at)}, "
         f"expires {times.format_utc(payload.expires_at)}, {len(payload.revoked_ids)} revoked"
     )
-    words = {True: "revoked", False: "not on the list"}
+    words = {True: "revoked", False: "not on the SRL"}
     return "\n".join([first, *(f"{each}: {words[listed]}" for each, listed in warrants.items())])

@@ -12,14 +12,14 @@ from shared.model.status_lists import COUNT_MAX
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help="Where verifiers reach the service; default: that of yours."
+        "--url", metavar="URL", help="Service URL for verifiers (default: the URL of the profile)."
     ),
 ]
 Count = Annotated[
-    int, typer.Argument(metavar="COUNT", min=1, max=COUNT_MAX, help="How many credentials.")
+    int, typer.Argument(metavar="COUNT", min=1, max=COUNT_MAX, help="Number of credentials.")
 ]
 
-app = noun("Status lists: create, and give out entries for credentials.")
+app = noun("Create status lists, and allocate entries for credentials.")
 _lists = Resource(
     app,
     "status-lists",
@@ -27,8 +27,8 @@ _lists = Resource(
     "svc_tsl_01J…",
     (
         Column("status list", "id"),
-        Column("given out", "allocated"),
-        Column("of", "size"),
+        Column("allocated", "allocated"),
+        Column("size", "size"),
         Column("name", "name", wraps=True),
         Column("uri", "uri", wraps=True),
     ),
@@ -45,7 +45,7 @@ def register(root: typer.Typer) -> None:
 @command(app, "create", example="rescind status-lists create badges --url https://rescind.example")
 def create(
     session: ApiSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
     url: Url = None,
 ) -> None:
     """Create a status list. Its address cannot change, because credentials contain it."""

@@ -38,7 +38,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except OSError as error:
         kind = ReaderGone if isinstance(error, BrokenPipeError) else OSError
-        raise kind(f"standard output cannot be written: {error.strerror}") from None
+        raise kind(f"cannot write to standard output: {error.strerror}") from None
 
 
 class _Messages(BufferedWriter):

@@ -61,7 +61,7 @@ class Screen:
         self, title: str, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
     ) -> None:
         """Print records below their parents, and records without a parent below the title."""
-        top = Tree(title if records else "There are none.", guide_style="dim")
+        top = Tree(title if records else "No results.", guide_style="dim")
         known = {each["id"] for each in records}
         children: dict[str | None, list[Mapping[str, Any]]] = {}
         for each in records:

@@ -12,10 +12,11 @@ _PATH: Final = "/v1/tenant/settings"
 _TEXTS: Final = frozenset({"name", "srl_publication"})
 
 Changes = Annotated[
-    list[str], typer.Argument(metavar="NAME=VALUE", help="Such as srl_ttl_seconds=3600.")
+    list[str],
+    typer.Argument(metavar="NAME=VALUE", help="Setting and value, such as srl_ttl_seconds=3600."),
 ]
 
-app = noun("Settings of the tenant.")
+app = noun("Show and change the tenant settings.")
 
 
 def register(root: typer.Typer) -> None:

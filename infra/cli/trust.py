@@ -27,7 +27,7 @@ from shared.authorizer.formats.trust import TrustDocument
 _PATH: Final = "/v1/trust"
 _COLUMNS: Final = (Column("key", "key"), Column("uses", "uses"))
 
-app = noun("Trust documents: which keys sign for the tenant, and the roots that say so.")
+app = noun("Show, draft, sign and publish trust documents.")
 
 
 def state_for_pin(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
@@ -41,7 +41,7 @@ def state_for_pin(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
     try:
         return TrustState.from_json(tenant_id, json.loads(kept)).with_pin(pin)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the kept trust document is not usable ({error})") from error
+        raise ValueError(f"the saved trust document is not usable ({error})") from error
 
 
 def _pin(value: str) -> str:
@@ -54,22 +54,20 @@ Root = Annotated[
         "--trust-pin",
         metavar="PIN",
         parser=argument_type(_pin),
-        help="Trust what the roots with this pin signed, and nothing else of the service.",
+        help="Trust only keys that the roots with this pin have signed.",
     ),
 ]
 NewRoots = Annotated[
     list[bytes] | None,
-    public_keys(
-        "--new-root", "A root of the draft, by its public key; give all of them, if they change."
-    ),
+    public_keys("--new-root", "Public key of a root of the draft; give all roots if any changes."),
 ]
 Threshold = Annotated[
-    int, typer.Option("--threshold", min=1, metavar="N", help="How many new roots must sign.")
+    int, typer.Option("--threshold", min=1, metavar="N", help="Number of new roots that must sign.")
 ]
-DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
+DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the draft.")]
 DraftFiles = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE", help="The signed draft, or copies with one signature each."),
+    typer.Argument(metavar="FILE", help="Signed draft, or copies with one signature each."),
 ]
 
 
@@ -83,13 +81,13 @@ def follow_documents(session: ApiSession, tenant_id: str, pin: str) -> TrustDocu
     try:
         state = state_for_pin(tenant_id, pin, path.read_bytes() if path.exists() else b"")
     except ValueError as error:
-        raise UsageError(f"{path}: {error}; remove it to begin at the pin again.") from error
+        raise UsageError(f"{path}: {error}; remove it to start again from the pin.") from error
     try:
         after = follow(state, _fetch_documents(session, after=state.version), datetime.now(UTC))
     except NotTrusted as error:
         raise BadResponse(
-            f"A client with this pin refuses the documents ({error.reason}). Ask who runs the "
-            "service for the pin, on a way that does not lead through it."
+            f"a client with this pin rejects the trust documents ({error.reason}). Get the pin "
+            "from the operator through another channel than the service."
         ) from error
     if after is not state:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,14 +151,14 @@ def create_draft(session: ApiSession, keys: Sequence[bytes], threshold: int) -> 
     try:
         made = SignedDocument.decode(from_base64(body["Payload"]), {})
     except (NotTrusted, KeyError, TypeError, ValueError):
-        raise BadResponse("The service answers with no draft of a trust document.") from None
+        raise BadResponse("the service returned no draft of a trust document.") from None
     return Draft(present[-1] if present else None, made)
 
 
 def publish_signed(session: ApiSession, draft: Draft) -> None:
     """Publish a trust document. Raises `UsageError` if signatures are missing."""
     if missing := draft.missing():
-        raise UsageError(f"{missing} signature(s) of roots are missing: rescind trust sign.")
+        raise UsageError(f"{missing} root signature(s) are missing; run: rescind trust sign.")
     session.out.record(session.api.put(_PATH, draft.next.form()))
 
 
@@ -169,10 +167,10 @@ def _fetch_documents(session: ApiSession, after: int = 0) -> Sequence[SignedDocu
     try:
         return documents.documents(session.api.send("GET", _PATH, params={"after": after}).body)
     except NotTrusted as error:
-        raise BadResponse(f"The service answers with no trust documents ({error}).") from None
+        raise BadResponse(f"the service returned no valid trust documents ({error}).") from None
 
 
 def _newest(found: Sequence[SignedDocument]) -> TrustDocument:
     if not found:
-        raise BadResponse("There is no trust document yet.")
+        raise BadResponse("there is no trust document yet.")
     return found[-1].document

@@ -23,19 +23,19 @@ from shared.model.lists.verification import public_key_bytes, verify
 
 def _tenant(value: str) -> str:
     if not identifiers.is_identifier(value, kind=identifiers.TENANT):
-        raise ValueError("a tenant's identifier is svc_tnt_ and 26 characters")
+        raise ValueError("a tenant identifier is svc_tnt_ and 26 characters")
     return value
 
 
-WarrantFile = Annotated[str, typer.Argument(metavar="FILE", help="The warrant; - for stdin.")]
-PayloadFile = Annotated[str, typer.Argument(metavar="FILE", help="Its payload; - for stdin.")]
+WarrantFile = Annotated[str, typer.Argument(metavar="FILE", help="Warrant; - is standard input.")]
+PayloadFile = Annotated[str, typer.Argument(metavar="FILE", help="Payload; - is standard input.")]
 Tenant = Annotated[
     str,
     typer.Option(
         "--tenant",
         parser=argument_type(_tenant),
         metavar="ID",
-        help="The tenant that issued it.",
+        help="Tenant that issued the warrant.",
     ),
 ]
 Keys = Annotated[
@@ -44,26 +44,26 @@ Keys = Annotated[
         "--key",
         parser=argument_type(public_key_bytes),
         metavar="BASE64",
-        help="Public key of an issuer; give it once for each key that may sign.",
+        help="Public key of an accepted signing key; may be repeated.",
     ),
 ]
-ListFile = Annotated[str, typer.Option("--list", metavar="FILE", help="The revocation list.")]
+ListFile = Annotated[str, typer.Option("--list", metavar="FILE", help="Saved SRL.")]
 ListKey = Annotated[
     bytes,
     typer.Option(
         "--list-key",
         parser=argument_type(public_key_bytes),
         metavar="BASE64",
-        help="Public key of the signer of the list.",
+        help="Public key of the SRL signer.",
     ),
 ]
-MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Refuse lists below version N.")]
+MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Reject SRLs below version N.")]
 WarrantId = Annotated[
     str | None,
-    typer.Option("--id", metavar="WARRANT", help="Its identifier; without it, a new one."),
+    typer.Option("--id", metavar="WARRANT", help="Identifier of the warrant (default: generated)."),
 ]
 
-app = noun("Warrants: sign one, and verify one offline.")
+app = noun("Sign warrants, and verify them offline.")
 
 
 def register(root: typer.Typer) -> None:
@@ -119,7 +119,7 @@ def verify_(
     except InvalidWarrant as error:
         return _print_refusal(out, str(error.reason), str(error), "")
     except InvalidSrl as error:
-        return _print_refusal(out, str(error.reason), str(error), "list, ")
+        return _print_refusal(out, str(error.reason), str(error), "SRL, ")
     is_revoked = claims.warrant_id in listed.revoked_ids
     document = _document(claims, listed, is_revoked=is_revoked)
     out.show(document, "\n".join(_lines(claims, document)))
@@ -149,7 +149,7 @@ def _document(claims: Claims, payload: Payload, *, is_revoked: bool) -> dict[str
 def _lines(claims: Claims, document: dict[str, Any]) -> list[str]:
     text = _text(claims.payload)
     return [
-        "revoked" if document["revoked"] else "holds",
+        "revoked" if document["revoked"] else "valid",
         f"warrant: {document['warrant_id']}",
         f"issuer:  {document['tenant_id']}",
         f"issued:  {document['issued_at']}",

@@ -17,18 +17,24 @@ _DELIVERIES: Final = (
     Column("type", "type"),
     Column("state", "state"),
     Column("attempts", "attempts"),
-    Column("last at", "attempted_at"),
+    Column("last attempt", "attempted_at"),
     Column("status", "status"),
     Column("response", "response", wraps=True),
 )
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="Such as https://hooks.example.com/a.")]
-NewUrl = Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address.")]
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="URL, such as https://hooks.example.com/a.")
+]
+NewUrl = Annotated[str | None, typer.Option("--url", metavar="URL", help="New URL.")]
 Events = Annotated[
     list[str] | None,
-    typer.Option("--event", metavar="TYPE", help='May be repeated; "*" is every type.'),
+    typer.Option(
+        "--event", metavar="TYPE", help='Event type, or "*" for all types; may be repeated.'
+    ),
 ]
-Description = Annotated[str | None, typer.Option("--description", help="Its purpose.")]
+Description = Annotated[
+    str | None, typer.Option("--description", help="Description of the webhook.")
+]
 Grace = Annotated[
     int,
     typer.Option(
@@ -36,14 +42,15 @@ Grace = Annotated[
         metavar="SECONDS",
         min=0,
         max=GRACE_MAX // timedelta(seconds=1),
-        help="How long the old secret signs beside the new one.",
+        help="Seconds during which the old secret also signs.",
     ),
 ]
 FromIndex = Annotated[
-    int, typer.Option("--from-index", metavar="N", min=0, help="The first event to send again.")
+    int,
+    typer.Option("--from-index", metavar="N", min=0, help="Index of the first event to replay."),
 ]
 
-app = noun("Webhooks: create, test, replay, see what arrived.")
+app = noun("Create, test and replay webhooks, and list their deliveries.")
 _webhooks = Resource(
     app,
     "webhooks",
@@ -52,20 +59,18 @@ _webhooks = Resource(
     (
         Column("webhook", "id"),
         Column("status", "status"),
-        Column("next", "next_index"),
+        Column("next event", "next_index"),
         Column("next attempt", "next_attempt_at"),
         Column("events", "events"),
         Column("url", "url", wraps=True),
     ),
 )
 _webhooks.add_list("List the webhooks, without their secrets.")
-_webhooks.add_show("Show one webhook, and how far its events were sent.")
-_webhooks.add_action(
-    "test", "Have an event of type rescind.test sent; `deliveries` shows its outcome."
-)
-_webhooks.add_action("disable", "Send nothing more to a webhook until it is enabled.")
-_webhooks.add_action("enable", "Enable a webhook, and send it what it was not sent meanwhile.")
-_webhooks.add_delete("Delete a webhook, with its secrets. This cannot be undone.", "the webhook {}")
+_webhooks.add_show("Show a webhook and the index of its next event.")
+_webhooks.add_action("test", "Send an event of type rescind.test; `deliveries` shows its outcome.")
+_webhooks.add_action("disable", "Stop sending events to a webhook until it is enabled.")
+_webhooks.add_action("enable", "Enable a webhook, and send the events that it missed.")
+_webhooks.add_delete("Delete a webhook and its secrets. This cannot be undone.", "the webhook {}")
 
 
 def register(root: typer.Typer) -> None:

@@ -20,37 +20,44 @@ _COLUMNS: Final = (
     Column("status", "status"),
     Column("action", "action"),
     Column("subject", "subject"),
-    Column("left", "remaining"),
+    Column("remaining", "remaining"),
     Column("requested by", "requested_by"),
     Column("expires at", "expires_at"),
     Column("reason", "reason", wraps=True),
 )
 
-ApprovalArgument = Annotated[str, typer.Argument(metavar="APPROVAL", help="Its identifier.")]
+ApprovalArgument = Annotated[
+    str, typer.Argument(metavar="APPROVAL", help="Identifier (svc_apr_…).")
+]
 StatusOption = Annotated[
     ApprovalStatus | None,
     typer.Option("--status", help="Show only approvals with this status."),
 ]
 ApprovalOrNone = Annotated[
-    str | None, typer.Argument(metavar="APPROVAL", help="What a person asked for.")
+    str | None,
+    typer.Argument(metavar="APPROVAL", help="Approval that a person requested (svc_apr_…)."),
 ]
 Clear = Annotated[
-    bool, typer.Option("--clear", help="Let no action of the tenant need an approval any more.")
+    bool, typer.Option("--clear", help="Remove the protection of all actions of the tenant.")
 ]
 ProtectedOption = Annotated[
     list[ProtectedAction] | None,
     typer.Option(
         "--action",
-        help="An action to protect. May be repeated. Use --unrevoke-threshold for "
+        help="Action to protect; may be repeated. Use --unrevoke-threshold for "
         "revocations.unrevoke; access.change is implied.",
     ),
 ]
 UnrevokeThreshold = Annotated[
     int | None,
-    typer.Option("--unrevoke-threshold", min=0, help="Warrants unrevoked an hour without one."),
+    typer.Option(
+        "--unrevoke-threshold",
+        min=0,
+        help="Warrants that may be unrevoked per hour without an approval.",
+    ),
 ]
 
-app = noun("Approvals by a second person: list, approve, reject, protect.")
+app = noun("List, approve and reject approvals, and protect actions.")
 
 
 def register(root: typer.Typer) -> None:
@@ -111,7 +118,7 @@ def protect(
 @operator_command(
     app,
     "override",
-    example='rescind approvals override acme svc_apr_01J… --reason "all others are ill"',
+    example='rescind approvals override acme svc_apr_01J… --reason "no approver is available"',
 )
 def override(
     operator: Operator,
@@ -130,7 +137,7 @@ def override(
     caller = operator.caller(tenant)
     if approval is None:
         protected_acts.clear(operator.ports, caller, reason=reason)
-        operator.out.print_message(f"No action of {tenant} needs an approval any more.")
+        operator.out.print_message(f"Removed the protection of all actions of {tenant}.")
         return
     done = approvals.override(operator.ports, caller, approval_id=approval, reason=reason)
     operator.out.record({"approval_id": done.id, "expires_at": times.format_utc(done.expires_at)})

@@ -12,22 +12,22 @@ from infra.cli.operator.operators import DataOption, KeyFileOption
 from infra.cli.output import Output
 from shared.errors import InvalidSettings
 
-Destination = Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder to be made.")]
-Source = Annotated[Path, typer.Argument(metavar="BACKUP", help="The folder that `backup` made.")]
+Destination = Annotated[Path, typer.Argument(metavar="BACKUP", help="New folder for the backup.")]
+Source = Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder that `backup` created.")]
 WithKey = Annotated[
     bool,
     typer.Option(
         "--with-master-key",
-        help="Copy the master key, too: whoever has the backup can then sign with every key.",
+        help="Also copy the wrapping key. Anyone with the backup can then sign with every key.",
     ),
 ]
 Replace = Annotated[
-    bool, typer.Option("--replace", help="Set the store that is there aside, under another name.")
+    bool, typer.Option("--replace", help="Rename the existing store instead of failing.")
 ]
 
-_WITH_KEY = "It has the master key: whoever has this folder can sign with every key."
-_WITHOUT_KEY = "It lacks the master key, unless you add --with-master-key: keep a copy elsewhere."
-_LEFT_OUT = "It lacks admin.key: after a restore, create another key (rescind admin-key)."
+_WITH_KEY = "The backup contains the wrapping key. Anyone with this folder can sign with every key."
+_WITHOUT_KEY = "The backup lacks the wrapping key. Keep a copy elsewhere, or add --with-master-key."
+_LEFT_OUT = "The backup lacks admin.key. After a restore, create another key: rescind admin-key."
 
 
 def register(root: typer.Typer) -> None:
@@ -54,7 +54,7 @@ def create_backup(
         data, data_folder.master_key(data, key_file), folder, with_key=with_master_key
     )
     out.print_message(
-        f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files."
+        f"Created and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files."
     )
     out.print_message(_WITH_KEY if with_master_key else _WITHOUT_KEY)
     out.print_message(_LEFT_OUT)
@@ -75,9 +75,9 @@ def put_back(
     data = _backup_name(data)
     done = backup.restore(folder, data, key=key_file, replace=replace)
     if done.set_aside is not None:
-        out.print_message(f"The store that was there is {done.set_aside} now.")
+        out.print_message(f"Renamed the previous store to {done.set_aside}.")
     out.print_message(
-        f"Put the backup of {done.manifest.made_at} back. Before you start the server, run:"
+        f"Restored the backup of {done.manifest.made_at}. Before you start the server, run:"
     )
     for handle in done.handles:
         out.print_message(f"  rescind recover {handle} --data {data}")
@@ -85,5 +85,5 @@ def put_back(
 
 def _backup_name(data: Path | None) -> Path:
     if (folder := data_folder.resolve_folder(data, os.environ)) is None:
-        raise InvalidSettings("backup and restore work on a data folder: name it with --data.")
+        raise InvalidSettings("backup and restore require a data folder; set --data.")
     return folder

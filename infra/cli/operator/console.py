@@ -8,7 +8,7 @@ from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.server import addresses
 from shared.operations.identities import tickets
 
-Url = Annotated[str, typer.Option("--url", help="The address of the service.")]
+Url = Annotated[str, typer.Option("--url", help="Service URL.")]
 
 
 def register(root: typer.Typer) -> None:
@@ -24,4 +24,4 @@ def print_link(operator: Operator, tenant: Handle = "local", url: Url = addresse
     ticket = tickets.issue(operator.ports, operator.caller(tenant))
     found = f"{url.rstrip('/')}/#ticket={ticket}"
     operator.out.show({"link": found}, found)
-    operator.out.print_message("It signs in once, within 5 minutes, for an hour.")
+    operator.out.print_message("The link works once, within 5 minutes. The session lasts one hour.")

@@ -34,20 +34,20 @@ _EXAMPLE: Final = "rescind failover --from eu-west-1 --to eu-central-1"
 _PREFIX: Final = re.compile(r"(rescind-.+-)(?:r[1-9]-)?", re.ASCII)
 _COPIED_SECONDS: Final = 120.0
 _LOST: Final = (
-    "Before {region} serves again, empty its tables and make them anew as a copy: what it did not "
-    "hand over would contradict what {to} says from now on."
+    "Before {region} serves again, delete its tables and create them again as replicas. Changes "
+    "that it did not replicate would contradict {to}."
 )
 
-From = Annotated[str, typer.Option("--from", metavar="REGION", help="The region to be left.")]
-To = Annotated[str, typer.Option("--to", metavar="REGION", help="The region that takes over.")]
-Region = Annotated[str, typer.Argument(metavar="REGION", help="A region of AWS.")]
+From = Annotated[str, typer.Option("--from", metavar="REGION", help="Region to leave.")]
+To = Annotated[str, typer.Option("--to", metavar="REGION", help="Region that takes over.")]
+Region = Annotated[str, typer.Argument(metavar="REGION", help="AWS region.")]
 SourceUnavailable = Annotated[
     bool,
     typer.Option(
         "--source-unavailable", help="Continue although the other region does not respond."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print the steps.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps; change nothing.")]
 SkippedTenants = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,7 +58,7 @@ SkippedTenants = Annotated[
 ]
 Endpoint = Annotated[
     str | None,
-    typer.Option("--from-endpoint", metavar="URL", help="Of AWS in the region to be left."),
+    typer.Option("--from-endpoint", metavar="URL", help="AWS endpoint in the region to leave."),
 ]
 
 # It has no store.
@@ -82,9 +82,9 @@ def set_write_region(operator: Operator, region: Region) -> None:
     """Set the AWS region that writes, before you create a second one."""
     found = deployment.read_deployment(operator.ports).region
     if found not in (None, region):
-        raise UsageError(f"{found} is in charge; to change that, run rescind failover.")
+        raise UsageError(f"{found} is the write region; to change it, run: rescind failover.")
     deployment.put_in_charge(operator.ports, region)
-    operator.out.print_message(f"{region} is in charge.")
+    operator.out.print_message(f"{region} is the write region.")
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,7 @@ class _Failover:
         """The functions that must stop writing."""
         found = _PREFIX.fullmatch(self.settings.store.location)
         if found is None:
-            raise UsageError(
-                "RESCIND_STORE does not name the tables of a stage: dynamodb:rescind-…"
-            )
+            raise UsageError("RESCIND_STORE must name the tables of a stage: dynamodb:rescind-…")
         return function_names(found[1])
 
 
@@ -127,7 +125,8 @@ def fail_over(
     settings = wiring.settings(os.environ)
     if settings.region != to or from_ == to:
         raise UsageError(
-            f"set AWS_DEFAULT_REGION and RESCIND_… to those of {to}; --from is another."
+            f"set AWS_DEFAULT_REGION and RESCIND_… to the values of {to}; --from must be another "
+            "region."
         )
     doing = _Failover(out, settings, from_, to, from_endpoint)
     named = doing.functions
@@ -136,7 +135,7 @@ def fail_over(
         return ExitCode.DONE
     with closing(wiring.assemble(settings)) as copy:
         if deployment.read_deployment(copy).region == to:
-            out.print_message(f"{to} is in charge already.")
+            out.print_message(f"{to} is already the write region.")
             _publish(out, copy)
             return ExitCode.DONE
         _stop_other_region(doing, named, copy, source_unavailable=source_unavailable)
@@ -153,7 +152,7 @@ def _take_over(
     last = _arrived_last(copy)
     done = _recover(doing, copy, trusted_keys, skipped)
     deployment.put_in_charge(copy, doing.to)
-    doing.out.print_message(f"{doing.to} is in charge.")
+    doing.out.print_message(f"{doing.to} is the write region.")
     _publish(doing.out, copy)
     for line in last:
         doing.out.print_message(line)
@@ -163,13 +162,13 @@ def _take_over(
 def _print_steps(doing: _Failover, *, source_unavailable: bool) -> None:
     steps = [
         f"Stop {len(doing.functions)} functions in {doing.from_}: {', '.join(doing.functions)}.",
-        f"Let nobody write, and wait until the tables of {doing.to} have what was written.",
-        f"Recover each tenant in {doing.to}: repair what arrived in part, and go on far above.",
-        f"Put {doing.to} in charge, publish every list, and print what arrived last.",
+        f"Fence {doing.from_}, and wait until all its writes are replicated to {doing.to}.",
+        f"Recover each tenant in {doing.to}: repair partial writes, and skip ahead in the feed.",
+        f"Make {doing.to} the write region, publish every SRL, and print the last changes.",
     ]
     if source_unavailable:
-        steps[0] += " If it does not answer, go on."
-        steps[1] = "Do not wait for what has not arrived: it is lost."
+        steps[0] += " Continue if it does not respond."
+        steps[1] = "Do not wait for replication. Changes that were not replicated are lost."
     for number, each in enumerate(steps, 1):
         doing.out.print_message(f"{number}. {each}")
 
@@ -187,17 +186,15 @@ def _stop_other_region(
         failover.fence(original)
     except RescindError as error:
         if not source_unavailable:
-            remedy = "If the region is lost, add --source-unavailable: later changes are lost."
+            remedy = "If the region is lost, add --source-unavailable. Later changes are lost."
             raise SilentRegion(f"{format_error(error)}\n{remedy}") from None
-        doing.out.print_message(f"{doing.from_} is given up: {error}")
+        doing.out.print_message(f"Continuing without {doing.from_}: {error}")
     if source_unavailable:
         # When the other region returns, it reads this and does not write.
         deployment.put_in_charge(copy, NOBODY)
         return
     failover.wait_until_copied(original, copy, seconds=_COPIED_SECONDS)
-    doing.out.print_message(
-        f"The tables of {doing.to} have what was written to those of {doing.from_}."
-    )
+    doing.out.print_message(f"All writes of {doing.from_} are replicated to {doing.to}.")
 
 
 def _recover(
@@ -210,8 +207,9 @@ def _recover(
         doing.out.print_message(f"{handle}: not recovered: {format_error(error)}")
     if missing := sorted(done.failed.keys() - set(skipped)):
         raise NotRecovered(
-            f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not in charge. "
-            f"Mend the cause and repeat, or go on without them: --skip-tenant {missing[0]}"
+            f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not the write "
+            "region. Fix the cause and repeat, or continue without them: --skip-tenant "
+            f"{missing[0]}"
         )
     doing.out.print_message(f"Recovered {len(done.recovered)} tenant(s).")
     return done
@@ -223,7 +221,7 @@ def _publish(out: Output, copy: Ports) -> None:
         out.print_message(f"{tenant_id}: not published: {format_error(error)}")
     if tick.failed:
         raise PublicationFailed(
-            f"{len(tick.failed)} list(s) could not be published; run: rescind srl publish-due"
+            f"{len(tick.failed)} SRL(s) could not be published; run: rescind srl publish-due"
         )
 
 
@@ -233,8 +231,8 @@ def _arrived_last(copy: Ports) -> list[str]:
         if found := failover.newest_arrived(copy, each.tenant_id):
             what = f"{found.action} of {times.format_utc(found.timestamp)}"
             lines.append(
-                f"{each.handle}: the last change that arrived is {what}; one that was acknowledged "
-                "later may be lost."
+                f"{each.handle}: the last replicated change is {what}; later acknowledged changes "
+                "may be lost."
             )
     return lines
 
@@ -259,9 +257,9 @@ def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> No
     try:
         stopped = [each for each in names if _is_stopped(client, each)]
     except (BotoCoreError, ClientError) as error:
-        raise SilentRegion(f"The functions in {region} were not stopped: {error}") from None
+        raise SilentRegion(f"cannot stop the functions in {region}: {error}") from None
     if not stopped:
-        raise SilentRegion(f"There is no function of this stage in {region}: {', '.join(names)}.")
+        raise SilentRegion(f"no function of this stage exists in {region}: {', '.join(names)}.")
 
 
 def _is_stopped(client: Any, name: str) -> bool:

@@ -40,10 +40,10 @@ _SHOWN: Final = (
     "jwks_uri",
 )
 
-app = noun("Identity providers, whose people or programs may sign in.")
-_people_app = noun("People who have signed in.")
-_sessions_app = noun("Sessions, which sign-ins begin.")
-_roles_app = noun("Roles: what those who sign in may do, and with which warrants and signing keys.")
+app = noun("Manage identity providers for people and programs.")
+_people_app = noun("Manage people who have signed in.")
+_sessions_app = noun("List and end sessions.")
+_roles_app = noun("Manage roles: scopes, and limits to warrants and signing keys.")
 
 _providers = Resource(
     app,
@@ -61,11 +61,11 @@ _providers = Resource(
 _providers.add_list("List the identity providers.")
 _providers.add_show("Show one identity provider, with its role mappings.")
 _providers.add_action(
-    "check", "Ask the issuer what it publishes now, and compare it with what is stored."
+    "check", "Compare the stored metadata with the current metadata of the issuer."
 )
 _providers.add_delete(
-    "Delete an identity provider. The sessions that it gave end.",
-    "the identity provider {} and the sessions that it gave",
+    "Delete an identity provider and end its sessions.",
+    "the identity provider {} and its sessions",
     is_protected=True,
 )
 
@@ -84,8 +84,8 @@ _people = Resource(
 )
 _people.add_list("List the people who have signed in.")
 _people.add_show("Show one person.")
-_people.add_action("enable", "Let a disabled person sign in again.", is_protected=True)
-_people.add_action("sign-out", "End all sessions of a person, who can sign in again.")
+_people.add_action("enable", "Enable a disabled person.", is_protected=True)
+_people.add_action("sign-out", "End all sessions of a person. The person can sign in again.")
 
 _sessions = Resource(
     _sessions_app,
@@ -99,7 +99,7 @@ _sessions = Resource(
         Column("expires at", "expires_at"),
     ),
 )
-_sessions.add_list("List the sessions that are accepted: all of the tenant, or your own.")
+_sessions.add_list("List active sessions: all sessions of the tenant, or your own.")
 _sessions.add_delete("End a session; `current` is your own.", "the session {}")
 
 _roles = Resource(
@@ -115,12 +115,10 @@ _roles = Resource(
         Column("built in", "is_built_in"),
     ),
 )
-_roles.add_list(
-    "List the roles: the scopes, which are built in, and those of the tenant.", in_pages=False
-)
+_roles.add_list("List the built-in roles and the roles of the tenant.", in_pages=False)
 _roles.add_show("Show one role.")
 _roles.add_delete(
-    "Delete a role. Who has it may do nothing from the next request on.",
+    "Delete a role. Its holders lose access immediately.",
     "the role {}",
     is_protected=True,
 )
@@ -128,16 +126,24 @@ _roles.add_delete(
 
 MadeKeysOption = Annotated[
     MadeKeys | None,
-    typer.Option("--made-keys", help="End or keep the API keys that the person made."),
+    typer.Option("--made-keys", help="Revoke (end) or keep the API keys that the person created."),
 ]
-RoleOf = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
+RoleOf = Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")]
 Prefixes = Annotated[
     list[str] | None,
-    typer.Option("--warrant-prefix", metavar="PREFIX", help="Only warrants that begin so."),
+    typer.Option(
+        "--warrant-prefix",
+        metavar="PREFIX",
+        help="Allow only warrants with this prefix; may be repeated.",
+    ),
 ]
 KeysOfRole = Annotated[
     list[str] | None,
-    typer.Option("--signing-key", metavar="KEY", help="Only this signing key, and those below."),
+    typer.Option(
+        "--signing-key",
+        metavar="KEY",
+        help="Allow only this signing key and its descendants; may be repeated.",
+    ),
 ]
 
 
@@ -168,9 +174,9 @@ def disable(
             f"{each['id']} {','.join(each['scopes']) or each['role']} {each['name']}"
         )
     if keys and made_keys is None:
-        raise UsageError(f"The person made {len(keys)} API keys: add --made-keys end or keep.")
+        raise UsageError(f"the person created {len(keys)} API keys; add --made-keys end or keep.")
     if keys and made_keys is MadeKeys.END:
-        confirm(f"End these {len(keys)} API keys of {person}? This cannot be undone.", yes=yes)
+        confirm(f"Revoke these {len(keys)} API keys of {person}? This cannot be undone.", yes=yes)
     body, ended = {"made_keys": made_keys or MadeKeys.END}, 0
     while True:
         found = session.api.post(_people.at(person, "/disable"), body)
@@ -189,7 +195,7 @@ def disable(
 def put_role(
     session: ApiSession,
     name: RoleOf,
-    scope: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
+    scope: Annotated[list[Scope], typer.Option("--scope", help="Scope; may be repeated.")],
     warrant_prefix: Prefixes = None,
     signing_key: KeysOfRole = None,
 ) -> None:
@@ -203,14 +209,17 @@ def _role_mapping(value: str) -> RoleMapping:
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
     if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
-        raise ValueError("write CLAIM=VALUE:ROLE, such as groups=security:admin")
+        raise ValueError("must be CLAIM=VALUE:ROLE, such as groups=security:admin")
     return RoleMapping({model.condition_name(claim): wanted}, roles.name(role))
 
 
 Issuer = Annotated[
     str,
     typer.Option(
-        "--issuer", metavar="URL", parser=argument_type(model.issuer), help="As its tokens name it."
+        "--issuer",
+        metavar="URL",
+        parser=argument_type(model.issuer),
+        help="Issuer URL, as in the iss of its tokens.",
     ),
 ]
 RoleMappings = Annotated[
@@ -219,55 +228,64 @@ RoleMappings = Annotated[
         "--role-mapping",
         metavar="CLAIM=VALUE:ROLE",
         parser=argument_type(_role_mapping),
-        help="Role of tokens with this claim; may be repeated. The first that matches applies.",
+        help="Role of tokens with this claim; may be repeated. The first match applies.",
     ),
 ]
 OfTenant = Annotated[
-    str, typer.Option("--tenant", metavar="NAME", parser=argument_type(handle), help="Its name.")
+    str,
+    typer.Option(
+        "--tenant", metavar="NAME", parser=argument_type(handle), help="Name of the tenant."
+    ),
 ]
-Usage = Annotated[ProviderUsage, typer.Option("--usage", help="What its tokens are used for.")]
+Usage = Annotated[ProviderUsage, typer.Option("--usage", help="Usage of its tokens.")]
 ClientId = Annotated[
     str | None,
     typer.Option(
-        "--client-id", help="The service at the provider; with verify_only, the audience."
+        "--client-id", help="Client of the service at the provider; with verify_only, the audience."
     ),
 ]
 CliClientId = Annotated[
     str | None,
-    typer.Option("--cli-client-id", help="This program there, if it is another, without a secret."),
+    typer.Option(
+        "--cli-client-id", help="Public client of this program at the provider, if it differs."
+    ),
 ]
 NameOption = Annotated[
     str | None,
     typer.Option(
-        "--name", parser=argument_type(text.name), help="For people; without it, the issuer's host."
+        "--name",
+        parser=argument_type(text.name),
+        help="Display name (default: the host of the issuer).",
     ),
 ]
 Domains = Annotated[
     list[str] | None,
     typer.Option(
-        "--email-domain", parser=argument_type(model.domain), help="Of people. May be repeated."
+        "--email-domain",
+        parser=argument_type(model.domain),
+        help="E-mail domain of people; may be repeated.",
     ),
 ]
-Account = Annotated[
-    str | None, typer.Option("--account", help="The service account that programs call as.")
-]
+Account = Annotated[str | None, typer.Option("--account", help="Service account of programs.")]
 Jwks = Annotated[
     Path | None,
-    typer.Option("--jwks", metavar="FILE", help="The issuer's keys, if it cannot be reached."),
+    typer.Option(
+        "--jwks", metavar="FILE", help="Keys of the issuer, if the service cannot reach it."
+    ),
 ]
 AllowTokenReuse = Annotated[
     bool,
-    typer.Option("--token-reuse", help="A workload may use a token again, as in Kubernetes."),
+    typer.Option("--token-reuse", help="Accept a workload token more than once, as in Kubernetes."),
 ]
 TrustsEmail = Annotated[
-    bool, typer.Option("--trusts-email", help="The provider verifies all e-mail addresses.")
+    bool, typer.Option("--trusts-email", help="Trust the provider to verify all e-mail addresses.")
 ]
 StepUp = Annotated[
     str | None,
     typer.Option(
         "--step-up",
         parser=argument_type(model.step_up),
-        help="Evidence of a fresh sign-in: auth_time (default), acr:VALUES or sign_in.",
+        help="Evidence of reauthentication: auth_time (default), acr:VALUES or sign_in.",
     ),
 ]
 Exchange = Annotated[
@@ -285,11 +303,11 @@ TokenSeconds = Annotated[
         metavar="SECONDS",
         min=60,
         max=model.TOKEN_SECONDS_MAX,
-        help="The longest lifetime of its tokens, with --usage verify_only.",
+        help="Maximum lifetime of its tokens, with --usage verify_only.",
         show_default=False,
     ),
 ]
-Url = Annotated[str, typer.Option("--url", help="The address of the service for browsers.")]
+Url = Annotated[str, typer.Option("--url", help="Service URL for browsers.")]
 
 
 @operator_command(
@@ -340,8 +358,8 @@ def add(
     made = identity_providers.create(operator.ports, caller, usage=usage, change=change)
     if others := identity_providers.find_twins(operator.ports, made):
         operator.out.print_message(
-            f"Warning: {', '.join(others)} has the same issuer. Each gives people of its own, even "
-            "if their subjects are the same. Delete the one that you do not need."
+            f"Warning: {', '.join(others)} has the same issuer. Each provider creates separate "
+            "people, even for the same subject. Delete the provider that you do not need."
         )
     operator.out.record({each: getattr(made, each) for each in _SHOWN})
     operator.out.print_message(_next(made, url.rstrip("/"), tenant))
@@ -350,16 +368,16 @@ def add(
 def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
     """Return the next steps at the provider."""
     if provider.usage is ProviderUsage.VERIFY_ONLY:
-        return f"POST {url}/v1/oauth/introspect tells of its tokens."
+        return f"Check its tokens with POST {url}/v1/oauth/introspect."
     if provider.usage is ProviderUsage.WORKLOAD:
-        return f"Programs ask for tokens with the audience {provider.id}."
+        return f"Programs must request tokens with the audience {provider.id}."
     if provider.authorization_endpoint is None or provider.token_endpoint is None:
-        return "The issuer names no endpoint for sign-ins with a browser, so there are none."
+        return "The issuer has no endpoint for browsers, so people cannot sign in with a browser."
     of_cli = provider.cli_client_id or provider.client_id
     return (
-        f"Register these redirect addresses at the provider:\n"
-        f"  {url}/console/signed-in/{provider.id} of {provider.client_id}, for the console\n"
-        f"  http://127.0.0.1/ of {of_cli}, with any port, for rescind login --sso\n"
+        f"Register these redirect URLs at the provider:\n"
+        f"  {url}/console/signed-in/{provider.id} for the client {provider.client_id} (console)\n"
+        f"  http://127.0.0.1/ with any port, for the client {of_cli} (rescind login --sso)\n"
         f"Then people sign in at {url}/?tenant={tenant}, or with "
         f"rescind login --sso --tenant {tenant}."
     )

@@ -29,7 +29,7 @@ TrustVersion = Annotated[
         "--trust-version",
         min=0,
         metavar="N",
-        help="A version of the trust document that clients hold, if its blob is lost.",
+        help="Newest version of the trust document that clients have, if its blob is lost.",
     ),
 ]
 Signers = Annotated[
@@ -38,7 +38,7 @@ Signers = Annotated[
         "--signer",
         parser=argument_type(public_key_bytes),
         metavar="PUBLIC_KEY",
-        help="Public key, in base64, of a list signer that the restored tables do not have; may be "
+        help="Public key, in base64, of an SRL signer that the restored tables lack; may be "
         "repeated.",
     ),
 ]
@@ -53,11 +53,13 @@ NoDataLoss = Annotated[
     bool,
     typer.Option(
         "--no-data-loss",
-        help="No change is lost: a synchronous standby of PostgreSQL took over, or the tables were "
-        "copied completely.",
+        help="Record that no change is lost, after a PostgreSQL failover to a synchronous standby "
+        "or a complete copy of the tables.",
     ),
 ]
-Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for the authorizers.")]
+Seconds = Annotated[
+    int, typer.Option(metavar="N", help="Maximum seconds to wait for the authorizers.")
+]
 
 Report = Callable[[str], None]
 
@@ -106,7 +108,7 @@ def _warn_of_old_admin_key(operator: Operator) -> None:
     with suppress(RescindError):
         secret = path.read_text(encoding="ascii", errors="replace").strip()
         api_keys.authenticate(operator.ports, secret)
-        operator.out.print_message(f"{path} is {age.days} days old, but its key is still in force.")
+        operator.out.print_message(f"{path} is {age.days} days old, and its key is still valid.")
         operator.out.print_message(
             "  → create the keys that you need, revoke this one, and delete the file"
         )
@@ -117,9 +119,7 @@ def upgrade(operator: Operator) -> None:
     deployment.mark_schema(operator.ports)
     # Record the identity of these tables, which detects replaced tables later.
     restored.are_other_tables(operator.ports)
-    operator.out.print_message(
-        f"The data has schema {SCHEMA}; releases before this one refuse to use it."
-    )
+    operator.out.print_message(f"The data has schema {SCHEMA}. Earlier releases refuse to use it.")
 
 
 def recover(
@@ -159,7 +159,7 @@ def mark_restored(operator: Operator, no_data_loss: NoDataLoss = False) -> None:
     """
     if no_data_loss:
         deployment.note_tables(operator.ports)
-        operator.out.print_message("Noted: these tables have every acknowledged change.")
+        operator.out.print_message("Recorded that these tables contain every acknowledged change.")
         return
     restored.mark(operator.ports, copied_at=None)
     deployment.note_tables(operator.ports)
@@ -187,11 +187,11 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
     refuse the canary.
     """
     if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
-        raise NotComplete("no authorizer is registered, so there is nothing to measure.")
+        raise NotComplete("no authorizer is registered; there is nothing to measure.")
     try:
         taken, last = _measure(ports, caller, seconds, report)
     except KeyboardInterrupt:
-        raise NotComplete("interrupted; the canary is restored.") from None
+        raise NotComplete("interrupted; the canary is unrevoked.") from None
     if not last.propagation.is_complete:
         for each in last.propagation.lagging_authorizers:
             found = each.authorizer
@@ -211,7 +211,7 @@ def _measure(
             if (now := _progress_text(progress)) != said:
                 said = now
                 report(f"{passed:6.1f} s: {now}")
-    report(f"Restored {record.warrant_id}.")
+    report(f"Unrevoked {record.warrant_id}.")
     return passed, progress
 
 
@@ -220,7 +220,7 @@ def _progress_text(progress: PropagationProgress) -> str:
     if published is None:
         return f"not in the feed yet; {found.total} authorizers are registered."
     return (
-        f"entry {published.sequence} of the feed; {found.enforced} of {found.total} have it, "
+        f"feed entry {published.sequence}; {found.enforced} of {found.total} enforce it, "
         f"{found.fail_closed} fail closed, {found.unknown} unknown."
     )
 

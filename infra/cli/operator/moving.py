@@ -20,7 +20,7 @@ _EXAMPLE: Final = (
     "rescind migrate --from sqlite:.data/svc.db --to dynamodb:rescind-prod- "
     "--to-blobs s3:BUCKET --to-keys kms:alias/rescind-prod"
 )
-_NEXT: Final = """The source is still in charge. To end the move:
+_NEXT: Final = """The source is still active. To finish the migration:
   1. Restart every process of the source with RESCIND_MODE=read-only, and wait for a minute.
   2. Repeat this command with --finish.
   3. Serve from the target."""
@@ -31,14 +31,24 @@ def _option(name: str, help_: str) -> typer.models.OptionInfo:
     return found
 
 
-From = Annotated[str, _option("--from", "The store to move, as in RESCIND_STORE.")]
-FromBlobs = Annotated[str | None, _option("--from-blobs", "Its blobs; of a file, those beside it.")]
-FromKeys = Annotated[str | None, _option("--from-keys", "Its key; of a file, that beside it.")]
-To = Annotated[str, _option("--to", "The store to move to, which must be empty.")]
-ToBlobs = Annotated[str | None, _option("--to-blobs", "Its blobs; of a file, those beside it.")]
-ToKeys = Annotated[str | None, _option("--to-keys", "Its key; of a file, that beside it.")]
+From = Annotated[str, _option("--from", "Source store, as in RESCIND_STORE.")]
+FromBlobs = Annotated[
+    str | None, _option("--from-blobs", "Blobs of the source (default for SQLite: same folder).")
+]
+FromKeys = Annotated[
+    str | None,
+    _option("--from-keys", "Wrapping key of the source (default for SQLite: same folder)."),
+]
+To = Annotated[str, _option("--to", "Target store, which must be empty.")]
+ToBlobs = Annotated[
+    str | None, _option("--to-blobs", "Blobs of the target (default for SQLite: same folder).")
+]
+ToKeys = Annotated[
+    str | None,
+    _option("--to-keys", "Wrapping key of the target (default for SQLite: same folder)."),
+]
 Finish = Annotated[
-    bool, typer.Option("--finish", help="End the move: the source must be read-only.")
+    bool, typer.Option("--finish", help="Finish the migration. The source must be read-only.")
 ]
 
 
@@ -73,7 +83,7 @@ def migrate(
         stack.enter_context(_frozen(from_))
         for handle, version in moving.finish(source, target, user=private_files.name()):
             out.print_message(f"{handle}: published version {version} from the target.")
-        out.print_message("The target is in charge now. The source refuses to start.")
+        out.print_message("The target is now active. The source refuses to start.")
 
 
 def _copy(out: Output, source: Ports, target: Ports) -> None:
@@ -108,11 +118,15 @@ def _open_store(store: str, blobs: str | None, keys: str | None) -> Iterator[Por
         blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"
         if keys == f"file:{folder / 'master.key'}" and not (folder / "master.key").exists():
             if Path(store.partition(":")[2]).exists():
-                raise InvalidSettings(f"{folder / 'master.key'} is missing: say where it is.")
+                raise InvalidSettings(
+                    f"{folder / 'master.key'} is missing; set --from-keys or --to-keys."
+                )
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             wiring.create_master_key(folder / "master.key")
     if blobs is None or keys is None:
-        raise InvalidSettings(f"{store} needs its blobs and its key: add the options for both.")
+        raise InvalidSettings(
+            f"{store} requires blobs and a wrapping key; add the options for both."
+        )
     named = {"RESCIND_STORE": store, "RESCIND_BLOBS": blobs, "RESCIND_KEY_WRAPPER": keys}
     environment = {name: value for name, value in os.environ.items() if name != "RESCIND_MODE"}
     with closing(wiring.assemble(wiring.settings(environment | named))) as ports:

@@ -34,7 +34,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The data folder, such as .data; or RESCIND_DATA.",
+        help="Data folder, such as .data (or RESCIND_DATA).",
         rich_help_panel=PANEL,
     ),
 ]
@@ -43,7 +43,7 @@ KeyFileOption = Annotated[
     typer.Option(
         "--key-file",
         metavar="FILE",
-        help="With --data: the master key, if kept elsewhere.",
+        help="With --data: wrapping key, if it is elsewhere.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -60,12 +60,12 @@ def handle(value: str) -> str:
     try:
         return model.handle(value)
     except ValueError as error:
-        raise ValueError(f"a tenant's name {error}") from None
+        raise ValueError(f"a tenant name {error}") from None
 
 
 Handle = Annotated[
     str,
-    typer.Argument(metavar="TENANT", parser=argument_type(handle), help="The name of the tenant."),
+    typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Name of the tenant."),
 ]
 
 

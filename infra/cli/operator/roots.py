@@ -27,37 +27,43 @@ from shared.ports.outside import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
 
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the new key.")]
-DraftFile = Annotated[Path, typer.Argument(metavar="FILE", help="The draft; it is replaced.")]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the new key.")]
+DraftFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Draft, which the signed draft replaces.")
+]
 Place = Annotated[
-    str, typer.Option("--key", metavar="ROOT", help="Your root: a file, pkcs11:… or kms:ARN.")
+    str, typer.Option("--key", metavar="ROOT", help="Your root key: a file, pkcs11:… or kms:ARN.")
 ]
 PresentPlaces = Annotated[
     list[str],
-    typer.Option("--key", metavar="ROOT", help="A present root that signs; may be repeated."),
+    typer.Option("--key", metavar="ROOT", help="Current root that signs; may be repeated."),
 ]
 NewPlaces = Annotated[
     list[str] | None,
-    typer.Option("--new", metavar="ROOT", help="A new root that signs here; may be repeated."),
+    typer.Option("--new", metavar="ROOT", help="New root that signs here; may be repeated."),
 ]
 NewKeys = Annotated[
     list[bytes] | None,
-    public_keys(
-        "--new-public", "A new root that is elsewhere, by its public key; may be repeated."
-    ),
+    public_keys("--new-public", "Public key of a new root that signs elsewhere; may be repeated."),
 ]
 Passphrase = Annotated[
     Path | None,
     typer.Option(
-        "--passphrase-file", metavar="FILE", help="Has the passphrase; otherwise it is asked for."
+        "--passphrase-file", metavar="FILE", help="File with the passphrase (default: prompt)."
     ),
 ]
 Plain = Annotated[
-    bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
+    bool,
+    typer.Option(
+        "--no-passphrase",
+        help="Do not encrypt the file. Anyone who can read it can sign trust documents.",
+    ),
 ]
-Lost = Annotated[bool, typer.Option("--lost", help="The present roots cannot sign, or are stolen.")]
+Lost = Annotated[
+    bool, typer.Option("--lost", help="Confirm that the current roots are lost or stolen.")
+]
 Tenant = Annotated[
-    str, typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Its name.")
+    str, typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Name of the tenant.")
 ]
 
 
@@ -78,7 +84,7 @@ def create_root(
     made = wiring.create_root(out_file, passphrase)
     alone = RootSet((made.public_key,), 1)
     out.record({"file": str(out_file), "public_key": to_base64(made.public_key), "pin": alone.pin})
-    out.print_message("The pin is for clients of a tenant whose only root this is.")
+    out.print_message("Use this pin for clients if the key is the only root of their tenant.")
 
 
 @local_command(trust.app, "sign", example="rescind trust sign draft.json --key root-1.key")
@@ -103,7 +109,11 @@ def sign(
     signed = _sign_draft(draft, [root])
     signed.write(file)
     missing = signed.missing()
-    rest = f"{missing} more are missing" if missing else f"now run: rescind trust publish {file}"
+    rest = (
+        f"{missing} signature(s) are missing"
+        if missing
+        else f"now run: rescind trust publish {file}"
+    )
     out.print_message(f"Signed {file}; {rest}.")
 
 
@@ -123,7 +133,7 @@ def replace_root(operator: Operator, tenant: Tenant, lost: Lost = False, yes: Ye
     publishing.replace_root(ports, caller)
     if ports.root is None:
         operator.out.print_message(
-            "Now have a first document signed: rescind trust draft --new-root …"
+            "Next, create and sign a first document: rescind trust draft --new-root …"
         )
         return
     publishing.keep(ports, caller.tenant_id)
@@ -158,16 +168,16 @@ def rotate_root(
     added = [_open_root(each, passphrase_file) for each in new or []]
     keys = sorted({*(each.public_key for each in added), *(new_public or [])})
     if not threshold <= len(keys):
-        raise UsageError("--threshold is more than there are new roots; add --new or --new-public.")
+        raise UsageError("--threshold exceeds the number of new roots; add --new or --new-public.")
     draft = trust.create_draft(session, keys, threshold)
     draft.check_current(datetime.now(UTC))
     session.out.record(words(draft))
-    confirm("Replace the roots by these?", yes=yes)
+    confirm("Replace the roots with these?", yes=yes)
     signed = _sign_draft(draft, [*present, *added])
     signed.write(out)
     if missing := signed.missing():
         session.out.print_message(
-            f"Wrote {out}; {missing} signature(s) are missing: rescind trust sign."
+            f"Wrote {out}; {missing} signature(s) are missing; run: rescind trust sign."
         )
         return
     trust.publish_signed(session, signed)
@@ -196,11 +206,11 @@ def _new_passphrase(file: Path | None) -> bytes:
     else:
         found = _prompt_passphrase("Passphrase of the new root", twice=True).encode()
     if len(found) < _PASSPHRASE_MIN:
-        raise UsageError(f"A passphrase must have {_PASSPHRASE_MIN} characters or more.")
+        raise UsageError(f"a passphrase must have at least {_PASSPHRASE_MIN} characters.")
     return found
 
 
 def _prompt_passphrase(what: str, *, twice: bool = False) -> str:
     if not sys.stdin.isatty():
-        raise UsageError(f"{what}: nobody can answer here: add --passphrase-file.")
+        raise UsageError(f"{what}: cannot prompt without a terminal; add --passphrase-file.")
     return str(typer.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))

@@ -29,7 +29,7 @@ Host = Annotated[
         "--host",
         parser=argument_type(_address),
         metavar="ADDRESS",
-        help="IP address to serve on. Only this machine reaches 127.0.0.1.",
+        help="IP address to listen on. Only this machine can reach 127.0.0.1.",
     ),
 ]
 Port = Annotated[int, typer.Option("--port", help="TCP port.")]
@@ -38,7 +38,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
+        help="Data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
     ),
 ]
 KeyFile = Annotated[
@@ -46,17 +46,19 @@ KeyFile = Annotated[
     typer.Option(
         "--key-file",
         metavar="FILE",
-        help="The master key, if it is not master.key in the data folder.",
+        help="Wrapping key, if it is not master.key in the data folder.",
     ),
 ]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that answer requests.")]
+Workers = Annotated[
+    int, typer.Option("--workers", min=1, help="Number of processes that serve requests.")
+]
 Ops = Annotated[
     MetricsAddress | None,
     typer.Option(
         "--ops-address",
         parser=argument_type(MetricsAddress.parse),
         metavar="ADDRESS:PORT",
-        help="Serve metrics and health there without a key, such as 127.0.0.1:9464.",
+        help="Serve metrics and health on this address without a key, such as 127.0.0.1:9464.",
     ),
 ]
 
@@ -72,7 +74,9 @@ class Level(StrEnum):
 
 ConsoleChoice = Annotated[
     ConsoleMode,
-    typer.Option("--console", help="Serve the console at /; reload reads its files each time."),
+    typer.Option(
+        "--console", help="Serve the console at /. reload reads its files for each request."
+    ),
 ]
 DocsChoice = Annotated[
     DocumentsMode, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
@@ -83,7 +87,7 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="After SIGTERM, serve for this time while /readyz fails, behind a load balancer.",
+        help="Seconds to serve after SIGTERM while /readyz fails, for a load balancer.",
     ),
 ]
 Idle = Annotated[
@@ -92,10 +96,12 @@ Idle = Annotated[
         "--idle",
         min=1,
         metavar="SECONDS",
-        help="Close connections without a request after so long: longer than a proxy keeps them.",
+        help="Seconds before an idle connection is closed; longer than the limit of a proxy.",
     ),
 ]
-LogLevel = Annotated[Level, typer.Option("--log-level", help="info logs each request.")]
+LogLevel = Annotated[
+    Level, typer.Option("--log-level", help="Minimum level of log lines; info logs each request.")
+]
 
 
 def serve(
@@ -144,6 +150,6 @@ def register(root: typer.Typer) -> None:
 if __name__ == "__main__":
     # Tests start many servers, and this imports less than `rescind serve`.
     os.umask(0o077)
-    server = noun("The server.")
+    server = noun("Run the server.")
     register(server)
     server()

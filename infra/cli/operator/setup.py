@@ -28,7 +28,7 @@ Tenant = Annotated[
         "--tenant",
         parser=argument_type(handle),
         metavar="NAME",
-        help="The first tenant, to be created.",
+        help="Create this tenant.",
     ),
 ]
 
@@ -36,7 +36,7 @@ Tenant = Annotated[
 Role = Annotated[
     str | None,
     typer.Option(
-        "--role", metavar="ROLE", help="The role of the servers in PostgreSQL, if not the owner's."
+        "--role", metavar="ROLE", help="PostgreSQL role of the servers, if it is not the owner."
     ),
 ]
 
@@ -54,7 +54,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     The command is safe to repeat and keeps existing data.
     """
     if not data_folder.settings_in(os.environ):
-        raise UsageError("name the stores in RESCIND_STORE, RESCIND_BLOBS and RESCIND_KEY_WRAPPER.")
+        raise UsageError("set RESCIND_STORE, RESCIND_BLOBS and RESCIND_KEY_WRAPPER.")
     settings = wiring.settings(os.environ)
     wiring.create_tables(settings, role=role)
     if settings.key_wrapper.scheme == "file":
@@ -64,7 +64,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
         _make_root(out, ports, wiring.default_root(settings))
         if tenant is not None:
             _make_tenant(out, ports, tenant)
-    out.print_message("The stores are ready; now run rescind serve with the same settings.")
+    out.print_message("The stores are ready. Run rescind serve with the same settings.")
 
 
 def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> None:
@@ -77,9 +77,7 @@ def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> Non
         if not file.exists():
             raise
     else:
-        out.print_message(
-            f"Created {file}: each server needs the same file, and so does a restore."
-        )
+        out.print_message(f"Created {file}. Every server and every restore requires the same file.")
 
 
 def _make_root(out: Output, ports: Ports, file: Path | None) -> None:

@@ -34,5 +34,5 @@ def publish_due(operator: Operator) -> None:
         handle = handles.get(tenant_id, tenant_id)
         operator.out.print_message(f"{handle}: not published: {format_error(error)}")
     if tick.failed:
-        raise PublicationFailed(f"{len(tick.failed)} list(s) could not be published")
-    operator.out.print_message(f"{len(tick.published)} list(s) published; no other was due.")
+        raise PublicationFailed(f"{len(tick.failed)} SRL(s) could not be published")
+    operator.out.print_message(f"Published {len(tick.published)} SRL(s). No other SRL was due.")

@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 def _duration(value: str) -> timedelta:
     found = re.fullmatch(r"([1-9][0-9]{0,4})([dhm])", value)
     if found is None:
-        raise ValueError("a time is a number of days, hours or minutes: 30d, 12h, 45m")
+        raise ValueError("must be a number of days, hours or minutes, such as 30d, 12h or 45m")
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -40,7 +40,7 @@ ExpiresIn = Annotated[
         "--expires-in",
         parser=argument_type(_duration),
         metavar="TIME",
-        help="Such as 30d, 12h or 45m; without it, 90d.",
+        help="Lifetime, such as 30d, 12h or 45m (default: 90d).",
     ),
 ]
 
@@ -50,12 +50,14 @@ Grace = Annotated[
         "--grace",
         parser=argument_type(_duration),
         metavar="TIME",
-        help="How long the tenant stays at least: 1d to 365d; without it, 30d.",
+        help="Grace period before deletion: 1d to 365d (default: 30d).",
     ),
 ]
 Export = Annotated[
     Path | None,
-    typer.Option("--export", metavar="FILE", help="A new file for all data of the tenant."),
+    typer.Option(
+        "--export", metavar="FILE", help="Export all data of the tenant to a new file first."
+    ),
 ]
 NoExport = Annotated[bool, typer.Option("--no-export", help="Delete without an export.")]
 
@@ -69,10 +71,10 @@ RequestApproval = Annotated[
     ),
 ]
 ApprovalOption = Annotated[
-    str | None, typer.Option("--approval", metavar="ID", help="The approval, svc_apr_…, if given.")
+    str | None, typer.Option("--approval", metavar="ID", help="Use this approval (svc_apr_…).")
 ]
 
-app = noun("Tenants of the service, for operators.")
+app = noun("Manage tenants, for operators.")
 
 
 def register(root: typer.Typer) -> None:
@@ -131,7 +133,7 @@ def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
     Service accounts keep their identities, because the audit log refers to them.
     """
     done = operations.rename(operator.ports, handle=tenant, new=new, user=private_files.name())
-    operator.out.print_message(f"The tenant {done.tenant_id} is {done.handle} now.")
+    operator.out.print_message(f"Renamed the tenant {done.tenant_id} to {done.handle}.")
 
 
 @operator_command(
@@ -150,14 +152,14 @@ def schedule_delete(operator: Operator, tenant: Handle, grace: Grace = None) -> 
     except ValueError as error:
         raise UsageError(str(error)) from None
     operator.out.record(_document(done))
-    operator.out.print_message(f"After that time, run: rescind tenant purge {done.handle}")
+    operator.out.print_message(f"After the grace period, run: rescind tenant purge {done.handle}")
 
 
 @operator_command(app, "cancel-delete", example="rescind tenant cancel-delete acme --data .data")
 def cancel_delete(operator: Operator, tenant: Handle) -> None:
     """Cancel the scheduled deletion of a tenant."""
     done = operations.cancel_delete(operator.ports, handle=tenant, user=private_files.name())
-    operator.out.print_message(f"The tenant {done.handle} stays.")
+    operator.out.print_message(f"Canceled the deletion of the tenant {done.handle}.")
 
 
 @operator_command(app, "export", example="rescind tenant export acme acme.ndjson --data .data")
@@ -190,17 +192,19 @@ def purge(
         operator.out.record(
             {"approval_id": asked.id, "expires_at": times.format_utc(asked.expires_at)}
         )
-        operator.out.print_message(f"When a person approved it, add --approval {asked.id}")
+        operator.out.print_message(
+            f"After the approval, run the command with --approval {asked.id}"
+        )
         return
     if (export is None) is not no_export:
-        raise UsageError("name a file with --export, or add --no-export.")
+        raise UsageError("use one of --export and --no-export.")
     tenant_id = removal.check_due(operator.ports, handle=tenant)
     confirm(f"Delete the tenant {tenant} with all its data?", yes=yes)
     if export is not None:
         _export(operator, tenant_id, export)
     user = private_files.name()
     removed = removal.remove(operator.ports, handle=tenant, user=user, approval_id=approval)
-    operator.out.print_message(f"Removed the tenant {tenant}: {removed} items, and all its lists.")
+    operator.out.print_message(f"Deleted the tenant {tenant}: {removed} items, and all its SRLs.")
 
 
 def _export(operator: Operator, tenant_id: str, file: Path) -> None:
@@ -208,7 +212,7 @@ def _export(operator: Operator, tenant_id: str, file: Path) -> None:
     try:
         written = data_folder.write_lines(file, lines)
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"cannot write {file}: {error.strerror}.") from error
     operator.out.print_message(f"Wrote {written} lines to {file}.")
 
 

@@ -21,22 +21,22 @@ EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
 def run_witness(
     out: Output,
     data: Annotated[
-        Path, typer.Option("--data", metavar="FOLDER", help="Where the witness keeps its memory.")
+        Path, typer.Option("--data", metavar="FOLDER", help="Folder for the state of the witness.")
     ],
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Its name, such as witness.example/1: for a new one."),
+        typer.Option("--name", help="Name of a new witness, such as witness.example/1."),
     ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option(
             "--log",
             metavar="KEY",
-            help="A verifier key of a log that it signs from now on, as `GET /v1/audit-logs/keys` "
-            "has it. Once is enough.",
+            help="Verifier key of a log to cosign, from `GET /v1/audit-logs/keys`. Needed once per "
+            "key; may be repeated.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="IP address to serve on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="IP address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="TCP port.")] = 7380,
 ) -> None:
     """Run a witness, which cosigns checkpoints that extend all checkpoints it signed before.

@@ -320,7 +320,7 @@ class _StrictCommand(TyperCommand):
         # Shell completion reports no errors.
         for each in [] if ctx.resilient_parsing else ctx.command.params:
             if given.count(each) > 1 and not (each.multiple or each.is_flag):
-                ctx.fail(f"{each.opts[0]} is given twice; give it once.")
+                ctx.fail(f"{each.opts[0]} was given twice; write it once.")
         return super().parse_args(ctx, args)
 
 

@@ -59,7 +59,7 @@ def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise UsageError(f"{name} is given twice; give it once.")
+            raise UsageError(f"{name} was given twice; write it once.")
         found[name] = value
     return found
 

@@ -259,7 +259,7 @@ def _end_the_incidents(
     _end_the_theft_of_a_root(terminal, root, present, follows)
     output = terminal.type(expired)
     assert "All is well.\n" in output
-    assert "list(s) published; no other was due." in output
+    assert "SRL(s). No other SRL was due." in output
     mistaken = terminal.type(mistake)
     assert all(f"svc_wrt_{each}" in mistaken for each in "abc")
     terminal.type(undo)

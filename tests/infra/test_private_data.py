@@ -148,7 +148,7 @@ def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
         done = run("-m", "infra.cli", "backup", str(folder), "--data", str(data))
         secret = server.admin_key
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    for left_out in ("the master key", "admin.key"):
+    for left_out in ("the wrapping key", "admin.key"):
         assert left_out in done.stderr
     assert [path.name for path in folder.parent.iterdir()] == ["today"]
     files = [path for path in folder.rglob("*") if path.is_file()]

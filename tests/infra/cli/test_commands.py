@@ -127,7 +127,7 @@ def test_the_key_is_read_and_kept_for_its_owner_alone(shell: Shell, service: Loc
     for command in (["whoami"], ["revoke", "svc_wrt_1", "--reason", "a"]):
         ended = shell.run(*command)
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err == "error: there is no profile default; to make it, run: rescind login\n"
+        assert ended.err == "error: there is no profile default; to create it, run: rescind login\n"
 
 
 def test_only_who_signed_in_is_shown_a_session(admin: Shell) -> None:
@@ -148,12 +148,12 @@ def test_a_key_that_is_refused_makes_no_profile(shell: Shell, service: LocalServ
     ("settings", "said"),
     [
         ({"URL": "http://rescind.example.com", "API_KEY": "k"}, "without TLS"),
-        ({"URL": "ftp://rescind.example.com", "API_KEY": "k"}, "must be such as"),
-        ({"URL": "https://me:x@rescind.example.com", "API_KEY": "k"}, "must be such as"),
+        ({"URL": "ftp://rescind.example.com", "API_KEY": "k"}, "URL is invalid"),
+        ({"URL": "https://me:x@rescind.example.com", "API_KEY": "k"}, "URL is invalid"),
         ({"URL": "https://rescind.example.com"}, "both"),
         ({"API_KEY": "k"}, "both"),
         ({"URL": "https://rescind.example.com", "API_KEY": "k\nHost: x"}, "invalid character"),
-        ({"PROFILE": "../other"}, "name of a profile"),
+        ({"PROFILE": "../other"}, "a profile name"),
     ],
 )
 def test_a_key_goes_only_where_it_belongs(

@@ -254,7 +254,7 @@ def test_a_full_disk_is_an_error_of_one_line(
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith((b"error: ", b'{"error"'))
-    assert b"standard output cannot be written: No space left" in ended.stderr
+    assert b"cannot write to standard output: No space left" in ended.stderr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -46,7 +46,7 @@ def test_tokens_of_others_are_checked(admin: Shell) -> None:
     assert [each["revoked"] for each in json.loads(found.out)["results"]] == [False, True]
     wrong: dict[str, tuple[str, ...]] = {
         "name at least one": (),
-        "goes with --subject": ("svc_wrt_a", "--issued-at", time),
+        "requires --subject": ("svc_wrt_a", "--issued-at", time),
         "--subject: issuer and value": ("--subject", issuer, ""),
     }
     for words, given in wrong.items():

@@ -148,7 +148,7 @@ UNUSED: Final[tuple[tuple[dict[str, str | None], str], ...]] = (
     ({"state": "another"}, "wrong state"),
     ({"state": None}, "wrong state"),
     ({"iss": "https://evil.example.com"}, "another provider"),
-    ({"code": None, "error": "access_denied"}, "was refused there"),
+    ({"code": None, "error": "access_denied"}, "refused the sign-in"),
     ({"code": None, "error": "server_error", "error_description": "\x1b[2J"}, "\\x1b[2J"),
     ({"code": None, "error": "unauthorized_client"}, "cli_client_id"),
     ({"code": None}, "no code"),
@@ -204,10 +204,10 @@ def test_an_address_that_cannot_be_listened_on(company: Company) -> None:
     port = urlsplit(company.url).port
     taken = company.login("--sso", "--redirect", f"http://127.0.0.1:{port}/")
     assert taken.code == 2
-    assert f"127.0.0.1:{port} cannot be listened on" in taken.err
+    assert f"cannot listen on 127.0.0.1:{port}" in taken.err
     for address in ("http://192.0.2.1/", "https://127.0.0.1/", "http://127.0.0.1:99999/", "x"):
         ended = company.login("--sso", "--redirect", address)
-        assert (ended.code, "is an address of this machine" in ended.err) == (2, True)
+        assert (ended.code, "must be an address on this machine" in ended.err) == (2, True)
     assert company.visited == []
 
 
@@ -280,14 +280,14 @@ def test_a_person_signs_in_on_another_machine(company: Company, waited: list[flo
 
 FRUITLESS: Final[tuple[tuple[str, tuple[Script, ...]], ...]] = (
     ("cli_client_id", (_says(401, error="invalid_client"),)),
-    ("does not begin", (_says(200, user_code="A"),)),
-    ("answers 200", (answer(200, b"<html>"),)),
-    ("answers 502", (answer(502, b"{}"),)),
-    ("was refused there", (_says(200, **_BEGUN), _says(error="access_denied"))),
+    ("no device code", (_says(200, user_code="A"),)),
+    ("returned 200", (answer(200, b"<html>"),)),
+    ("returned 502", (answer(502, b"{}"),)),
+    ("refused the sign-in", (_says(200, **_BEGUN), _says(error="access_denied"))),
     ("expired_token", (_says(200, **_BEGUN), _says(error="expired_token"))),
     ("scope openid", (_says(200, **_BEGUN), _says(200, access_token="a"))),
     (
-        "Nobody entered",
+        "the code expired",
         (_says(200, **_BEGUN | {"expires_in": 9}), _says(error="authorization_pending")),
     ),
 )

@@ -100,7 +100,7 @@ def test_a_signal_names_the_batch_that_it_stops(
     words = " ".join(said.decode().split())
     assert process.returncode == 128 + number
     assert f"Stopped: {_CALL} revoked. The last call may have changed more." in words
-    assert "The same command with --resume-batch svc_bat_" in words
+    assert "run the same command with --resume-batch svc_bat_" in words
     assert "Traceback" not in words
 
 

@@ -36,7 +36,7 @@ def test_the_list_in_force_is_looked_up(admin: Shell) -> None:
     assert found.code == 3
     assert found.out.splitlines()[1:] == [
         "svc_wrt_srl-9: revoked",
-        "svc_wrt_srl-10: not on the list",
+        "svc_wrt_srl-10: not on the SRL",
     ]
     assert admin.run("srl", "check", "svc_wrt_srl-10").code == 0
 

@@ -139,7 +139,7 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
             for value in ("two", "0")
         ),
         (("--key", _ANY_KEY, "--warrant", "laptop"), "╭─ Error"),
-        (("--key", _ANY_KEY, "--keys", "/none"), "/none cannot be read: No such file"),
+        (("--key", _ANY_KEY, "--keys", "/none"), "cannot read /none: No such file"),
         ((), ""),
         (("--trust-pin", "0" * 64), ""),
         (("--trust-pin", "0" * 64, "--tenant", "svc_tnt_a"), ""),
@@ -318,10 +318,10 @@ def test_a_warrant_is_looked_up(verifier: Verifier) -> None:
     absent, listed = ("--warrant", "svc_wrt_b"), ("--warrant", "svc_wrt_a")
     key = "--key", verifier.key
     code, said = verifier.run(verifier.body, *key, *absent)
-    assert (code, said.splitlines()[1:]) == (0, ["svc_wrt_b: not on the list"])
+    assert (code, said.splitlines()[1:]) == (0, ["svc_wrt_b: not on the SRL"])
     code, said = verifier.run(verifier.body, *key, *absent, *listed)
     assert code == 3
-    assert said.splitlines()[1:] == ["svc_wrt_b: not on the list", "svc_wrt_a: revoked"]
+    assert said.splitlines()[1:] == ["svc_wrt_b: not on the SRL", "svc_wrt_a: revoked"]
     verifier.refuses("signature", verifier.body, "--key", _ANY_KEY, *listed)
 
 
@@ -413,7 +413,7 @@ def test_the_state_of_a_pin_survives_other_roots(verifier: Verifier) -> None:
     assert verifier.run(verifier.body, *other, *state)[0] == 2
     file.write_text(json.dumps(json.loads(file.read_text()) | {"trust": "{}"}))
     code, said = verifier.run(verifier.body, *options, *state)
-    assert (code, "the kept trust document is not usable" in said) == (2, True)
+    assert (code, "the saved trust document is not usable" in said) == (2, True)
 
 
 def test_a_document_that_has_expired_vouches_for_no_list(verifier: Verifier) -> None:

@@ -79,7 +79,7 @@ def test_people_replace_the_root_of_a_server(
     assert (begun.code, "2 signature(s) are missing" in begun.err) == (0, True), begun.err
     assert "CHANGE from 1 of 1" in begun.out
     early = operator.run("trust", "publish", draft)
-    assert (early.code, "2 signature(s) of roots are missing" in early.err) == (2, True)
+    assert (early.code, "2 root signature(s) are missing" in early.err) == (2, True)
     copy.write_bytes(draft.read_bytes())
     for number, file in ((0, draft), (2, copy)):
         sign = ("trust", "sign", file, "--key", tmp_path / f"{number}.key", "--yes")

@@ -85,7 +85,7 @@ def test_a_warrant_that_holds(world: World) -> None:
     assert code == 0
     end = (start + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert said.splitlines()[:4] == [
-        "holds",
+        "valid",
         "warrant: svc_wrt_a",
         f"issuer:  {world.tenant.id}",
         f"issued:  {start:%Y-%m-%dT%H:%M:%SZ}",

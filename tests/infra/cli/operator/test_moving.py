@@ -28,12 +28,12 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     made, new = tmp_path / "monday", tmp_path / "new"
     ended = shell.run("backup", made, "--data", data, "--with-master-key")
     assert ended.code == 0, ended.err
-    assert "Made and verified" in ended.err
-    assert "It has the master key" in ended.err
-    assert "lacks the master key" not in ended.err
+    assert "Created and verified" in ended.err
+    assert "The backup contains the wrapping key" in ended.err
+    assert "lacks the wrapping key" not in ended.err
     ended = shell.run("backup", tmp_path / "tuesday", "--data", data)
-    assert "It lacks the master key" in ended.err
-    assert "It has the master key" not in ended.err
+    assert "The backup lacks the wrapping key" in ended.err
+    assert "The backup contains the wrapping key" not in ended.err
     assert shell.run("backup", made, "--data", data).code == 1
     ended = shell.run("restore", made, "--data", new)
     assert ended.code == 0, ended.err
@@ -97,7 +97,7 @@ def test_data_is_migrated(
     assert shell.run("doctor", "--data", tmp_path / "to").code == 0
     incomplete = shell.run("migrate", *places[:2], "--to", "dynamodb:rescind-prod-")
     assert incomplete.code == 2
-    assert "needs its blobs and its key" in incomplete.err
+    assert "requires blobs and a wrapping key" in incomplete.err
 
 
 @pytest.mark.slow

@@ -141,9 +141,9 @@ def test_publish_publishes_who_is_due(rescind: Command, data: Path) -> None:
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
     result = rescind.run("srl", "publish-due", "--data", data)
     published = "acme: published version 2 with 1 warrants.\n"
-    assert result == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
+    assert result == Ended(0, "", f"{published}Published 1 SRL(s). No other SRL was due.\n")
     again = rescind.run("srl", "publish-due", "--data", data)
-    assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
+    assert again == Ended(0, "", "Published 0 SRL(s). No other SRL was due.\n")
 
 
 def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) -> None:
@@ -162,14 +162,14 @@ def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) ->
     assert "globex: published version 2 with 1 warrants.\n" in result.err
     assert "acme: not published: DataCorrupt: " in result.err
     assert "SrlSigner.public_key" in result.err
-    assert result.err.endswith("error: 1 list(s) could not be published\n")
+    assert result.err.endswith("error: 1 SRL(s) could not be published\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         *(
-            (("admin-key", "acme", f"--expires-in={given}"), 2, "30d, 12h, 45m")
+            (("admin-key", "acme", f"--expires-in={given}"), 2, "30d, 12h or 45m")
             for given in ("", "0d", "30", "d", "1w", "-1d", "1.5h", "1d\n", "100000d")
         ),
         *(

@@ -98,7 +98,7 @@ def test_two_of_three_sign_one_after_the_other(
     before = documents.documents(draft.read_bytes())[0]
     state = follow(TrustState(TENANT, before.document.roots.pin), [before], NOW)
     code, _, said = _sign(shell, draft, 2, passphrase)
-    assert (code, "1 more are missing" in said) == (0, True)
+    assert (code, "1 signature(s) are missing" in said) == (0, True)
     with pytest.raises(documents.NotTrusted, match="root"):
         follow(state, documents.documents(draft.read_bytes()), NOW)
     code, _, said = _sign(shell, draft, 0, passphrase)
@@ -138,7 +138,7 @@ def test_a_holder_sees_what_the_document_changes(
     assert "(180 days)" in lines["valid"]
     assert "2 of 3: " in lines["roots"]
     assert "CHANGE" not in lines["roots"]
-    assert "0 of 2 of its own roots" in lines["signed by"]
+    assert "0 of 2 of the roots of the draft" in lines["signed by"]
 
 
 def test_new_roots_are_shown_as_a_change(
@@ -198,9 +198,9 @@ def test_a_forged_present_document_is_refused(
     other = replace(found.before.document, tenant_id="svc_tnt_01jd0000000000000000000001")
     older = replace(found.before.document, version=8)
     for before, problem in (
-        (_opened(hidden, holders[0]), "did not sign"),
+        (_opened(hidden, holders[0]), "lacks signatures"),
         (_opened(other, *holders[:2]), "two tenants"),
-        (_opened(older, *holders[:2]), "older than the present"),
+        (_opened(older, *holders[:2]), "older than the current"),
     ):
         Draft(before, found.next).write(draft)
         code, shown, said = _sign(shell, draft, 0, passphrase)
@@ -217,7 +217,7 @@ def test_another_file_is_no_draft(
     assert (code, "No such file" in said) == (2, True)
     file.write_bytes(content)
     code, _, said = _sign(shell, file, 0, passphrase)
-    assert (code, "Get another: rescind trust draft" in said) == (2, True)
+    assert (code, "create another: rescind trust draft" in said) == (2, True)
     assert file.read_bytes() == content
 
 

@@ -234,7 +234,7 @@ def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
     settings = tenants.settings(ports, tenant_id)
     due = replace(settings, delete_after=ports.now(), version=settings.version + 1)
     ports.store.write(Put(due.address, due.to_item(), VersionIs(settings.version)))
-    assert "protection of all actions" in desk.shell.run(*words).err
+    assert "needs an approval" in desk.shell.run(*words).err
     asked = desk.shell.run(*words, "--request-approval", "The contract has ended")
     approval = asked.err.partition("--approval ")[2].split()[0]
     assert "pending" in desk.shell.run(*words, "--approval", approval).err

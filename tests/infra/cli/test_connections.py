@@ -221,7 +221,7 @@ def test_a_redirect_gets_no_key(tmp_path: Path) -> None:
         ("/v1/a", "redirects too many times"),
         ("ftp://a.example/", "not an http or https URL"),
         ("http://[::1?signature=secret", "leads to no address"),
-        ("http://127.0.0.1:1/?signature=secret", "127.0.0.1:1/ does not answer"),
+        ("http://127.0.0.1:1/?signature=secret", "from http://127.0.0.1:1/: "),
     ],
 )
 def test_a_redirect_of_no_use(tmp_path: Path, location: str, said: str) -> None:
@@ -303,7 +303,7 @@ def test_a_proxy_that_is_not_there(
     with api, pytest.raises(BadResponse) as refused:
         api.get("/v1/whoami")
     said = f": Connection refused, through the proxy {host}:{port}"
-    assert str(refused.value) == f"{scheme}://{HOST}/v1/whoami {said}"
+    assert str(refused.value) == f"no valid response from {scheme}://{HOST}/v1/whoami{said}"
 
 
 def test_without_a_proxy_an_error_names_none(

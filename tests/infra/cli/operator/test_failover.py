@@ -184,7 +184,7 @@ def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     ("settings", "said"),
     [
         ({"AWS_DEFAULT_REGION": REGION}, f"to the values of {SECOND}"),
-        ({"RESCIND_STORE": "dynamodb:other-"}, "does not name the tables of a stage"),
+        ({"RESCIND_STORE": "dynamodb:other-"}, "must name the tables of a stage"),
     ],
 )
 def test_settings_of_another_place_are_refused(

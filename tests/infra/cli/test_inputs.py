@@ -168,7 +168,7 @@ def test_a_file_without_identifiers_is_refused(
 ) -> None:
     """F1711c: A file without an identifier is refused, also beside warrants that are typed."""
     ended = user.run("revoke", "svc_wrt_a", "--file", "-", *_WHY, stdin=content)
-    assert (ended.code, ended.err) == (2, "error: - has no identifiers.\n")
+    assert (ended.code, ended.err) == (2, "error: - contains no identifiers.\n")
     assert recorder.sent == []
 
 

@@ -82,7 +82,7 @@ def test_all_pages_are_read_on_demand(admin: Shell) -> None:
     assert admin.run("revoke", *warrants, "--reason", "stolen").code == 0
     some = admin.run("revocations", "list", "-n", "2")
     assert (some.code, some.out.count("svc_rev_")) == (0, 2)
-    assert "The first 2 of " in some.err
+    assert "Showing the first 2 of " in some.err
     assert {each["warrant_id"] for each in _revocations(admin)} >= set(warrants)
 
 

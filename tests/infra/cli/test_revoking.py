@@ -266,7 +266,7 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     assert (ended.code, "--since" in ended.err) == (2, True)
     ended = admin.run("revoke", "--file", _file(tmp_path, "name,owner"), "--reason", "lost")
     assert ended.code == 2
-    assert "0 columns have its heading; a heading has one of warrant_id, " in ended.err
+    assert "0 columns have its heading; accepted headings, separated by commas: warrant_id, " in ended.err
     ended = admin.run("revoke", "--file", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv: No such file or directory.\\n")
 

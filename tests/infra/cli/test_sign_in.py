@@ -180,7 +180,7 @@ def test_whose_account_is_meant(company: Company) -> None:
     """F1222a: Without a provider, or with several, the error says what to do; a name chooses."""
     ended = company.shell.run("login", "--url", company.url, "--sso")
     assert ended.code == 2
-    assert "The tenant local has no identity provider" in ended.err
+    assert "has no identity provider for people" in ended.err
     other = bound(company.ports, company.tenant.operator, jwks=None, name="Other")
     for chosen in ((), ("--provider", "Third")):
         ended = company.login("--sso", *chosen)
@@ -192,7 +192,7 @@ def test_whose_account_is_meant(company: Company) -> None:
 
 def test_a_provider_without_what_is_needed(company: Company) -> None:
     """F1222b: A provider without device codes, or with an unsafe address, is not asked."""
-    assert "SSO gives no device codes" in company.login("--device").err
+    assert "SSO does not offer device codes" in company.login("--device").err
     _store(company, authorization_endpoint="http://sso.example.com/auth")
     ended = company.login("--sso")
     assert (ended.code, company.visited) == (2, [])

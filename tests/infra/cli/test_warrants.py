@@ -132,10 +132,10 @@ def test_a_list_that_is_not_valid(world: World) -> None:
     warrant = world.signed()
     code, said = world.verify(warrant, list_key=world.key.public_key)
     assert code == 1
-    assert said.startswith("not valid (list, signature): ")
-    assert world.verify(warrant, min_version="3")[1].startswith("not valid (list, rollback): ")
+    assert said.startswith("not valid (SRL, signature): ")
+    assert world.verify(warrant, min_version="3")[1].startswith("not valid (SRL, rollback): ")
     (world.folder / "srl.json").write_bytes(b"{}")
-    assert world.verify(warrant)[1].startswith("not valid (list, malformed): ")
+    assert world.verify(warrant)[1].startswith("not valid (SRL, malformed): ")
 
 
 @pytest.mark.parametrize(

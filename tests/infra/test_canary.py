@@ -68,7 +68,7 @@ def test_the_canary_prints_the_seconds(world: World) -> None:
         "entry 1 of the feed; 0 of 2 have it, 0 fail closed, 2 unknown.",
         "entry 1 of the feed; 1 of 2 have it, 0 fail closed, 1 unknown.",
         "entry 1 of the feed; 2 of 2 have it, 0 fail closed, 0 unknown.",
-        "Restored",
+        "Unrevoked",
     ):
         assert told in done.err
 

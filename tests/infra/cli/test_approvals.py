@@ -240,4 +240,4 @@ def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
     assert "pending" in desk.shell.run(*words, "--approval", approval).err
     assert desk.run(desk.office.bob, "approvals", "approve", approval).code == 0
     done = desk.shell.run(*words, "--approval", approval)
-    assert (done.code, "Removed the tenant acme" in done.err) == (0, True), done.err
+    assert (done.code, "Deleted the tenant acme" in done.err) == (0, True), done.err

@@ -266,7 +266,7 @@ def test_a_secret_that_cannot_be_printed_names_its_key(
     given = settings | {"PYTHONUNBUFFERED": unbuffered}
     ended = _typed(">/dev/full", *typed, settings=given)
     assert ended.returncode == 1
-    assert re.search(rb"svc_ak_\w{26} exists, and its secret is lost", ended.stderr)
+    assert re.search(rb"svc_ak_\w{26} was created, but its secret is lost", ended.stderr)
 
 
 @pytest.mark.slow_on("2>&", "table")

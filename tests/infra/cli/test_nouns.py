@@ -56,7 +56,7 @@ def test_no_secret_is_lost_with_its_file(
     admin.monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
     with full_disk():
         failed = admin.run(*rotate, file, "-o", "json")
-    assert (failed.code, file.exists(), "cannot be written" in failed.err) == (1, False, True)
+    assert (failed.code, file.exists(), "cannot write" in failed.err) == (1, False, True)
     made = json.loads(failed.out)
     admin.monkeypatch.setenv("RESCIND_API_KEY", made["key"])
     assert admin.json("whoami")["api_key_id"] == made["id"]

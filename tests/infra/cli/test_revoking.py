@@ -162,7 +162,9 @@ def test_a_batch_that_stopped_goes_on(
     monkeypatch.setattr(ApiClient, "post", failing)
     ended = admin.run("revoke", "--file", lost, "--reason", "r", "--resume-batch", BATCH)
     assert ended.code == 1
-    assert f"--resume-batch {BATCH} continues" in " ".join(ended.err.split())
+    assert f"To continue, run the same command with --resume-batch {BATCH}." in " ".join(
+        ended.err.split()
+    )
     assert "20 revoked" in ended.err
     monkeypatch.setattr(ApiClient, "post", post)
     ended = admin.run("revoke", "--file", lost, "--reason", "r", "--resume-batch", BATCH)
@@ -266,7 +268,10 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     assert (ended.code, "--since" in ended.err) == (2, True)
     ended = admin.run("revoke", "--file", _file(tmp_path, "name,owner"), "--reason", "lost")
     assert ended.code == 2
-    assert "0 columns have its heading; accepted headings, separated by commas: warrant_id, " in ended.err
+    assert (
+        "0 columns have its heading; accepted headings, separated by commas: warrant_id, "
+        in ended.err
+    )
     ended = admin.run("revoke", "--file", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv: No such file or directory.\\n")
 

@@ -55,7 +55,7 @@ def test_the_pin_of_a_new_deployment_is_shown(operator: Shell, own: LocalServer)
     assert shown["roots"] == [to_base64(key)]
     assert _shows(operator, "--trust-pin", str(shown["pin"])) == shown
     refused = operator.run("trust", "show", "--trust-pin", "0" * 64)
-    assert (refused.code, "refuses the documents (root)" in refused.err) == (1, True)
+    assert (refused.code, "rejects the trust documents (root)" in refused.err) == (1, True)
     wrong = operator.run("trust", "show", "--trust-pin", "pin")
     assert (wrong.code, "64 hexadecimal digits" in wrong.err) == (2, True)
     text = operator.run("trust", "show", columns=300).out

@@ -48,7 +48,7 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     assert shell.run("recover", "acme", "--complete-review", "--data", new).code == 0
     assert shell.run("doctor", "--data", new).code == 0
     assert shell.run("restore", made, "--data", new).code == 1
-    assert "before-restore-1 now" in shell.run("restore", made, "--data", new, "--replace").err
+    assert "before-restore-1." in shell.run("restore", made, "--data", new, "--replace").err
 
 
 def test_a_tenant_is_renamed_and_removed(

@@ -43,12 +43,12 @@ _EFFECT_ROWS: Final = re.compile(r"(\| Effect \|.*\n\| --- .*\n)(?:\|.*\n)*")
 _TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
 # The protected effects, by the actions that cover them.
 _EFFECTS: Final = {
-    "`srl_signers.force_activate`": "another list signer becomes active",
-    "`admin_keys.create`": "a credential with `admin` or with a role appears",
+    "`srl_signers.force_activate`": "another SRL signer becomes active",
+    "`admin_keys.create`": "a credential with `admin` or a role becomes valid",
     "`access.change`": "a provider, a role or the policy changes, or a person is enabled",
     "`revocations.unrevoke`, `revocations.unrevoke_others`": "a revocation record is deleted",
-    "`settings.weaken`": "a setting protects less",
-    "`signing_keys.revoke_root`": "a root signing key, or a version of one, is revoked",
+    "`settings.weaken`": "a setting is weakened",
+    "`signing_keys.revoke_root`": "a root signing key or one of its versions is revoked",
     "`status_signer.rotate`": "the status signer changes",
 }
 # The sections with items.

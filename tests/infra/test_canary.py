@@ -65,9 +65,9 @@ def test_the_canary_prints_the_seconds(world: World) -> None:
     assert "svc_wrt_canary_" in done.err
     for told in (
         "not in the feed yet; 2 authorizers are registered.",
-        "entry 1 of the feed; 0 of 2 have it, 0 fail closed, 2 unknown.",
-        "entry 1 of the feed; 1 of 2 have it, 0 fail closed, 1 unknown.",
-        "entry 1 of the feed; 2 of 2 have it, 0 fail closed, 0 unknown.",
+        "feed entry 1; 0 of 2 enforce it, 0 fail closed, 2 unknown.",
+        "feed entry 1; 1 of 2 enforce it, 0 fail closed, 1 unknown.",
+        "feed entry 1; 2 of 2 enforce it, 0 fail closed, 0 unknown.",
         "Unrevoked",
     ):
         assert told in done.err

@@ -273,7 +273,7 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
         in ended.err
     )
     ended = admin.run("revoke", "--file", tmp_path / "none.csv", "--reason", "lost")
-    assert ended.err.endswith("none.csv: No such file or directory.\\n")
+    assert ended.err.endswith("none.csv: No such file or directory.\n")
 
 
 def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_provider_without_what_is_needed(company: Company) -> None:
     _store(company, authorization_endpoint="http://sso.example.com/auth")
     ended = company.login("--sso")
     assert (ended.code, company.visited) == (2, [])
-    assert "SSO gives no codes" in ended.err
+    assert "SSO does not offer codes" in ended.err
 
 
 def test_an_address_that_cannot_be_listened_on(company: Company) -> None:

@@ -209,7 +209,7 @@ def test_a_region_is_named_before_there_is_another(
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     for _ in range(2):
         ended = shell.run("set-write-region", REGION)
-        assert (ended.code, ended.err) == (0, f"{REGION} is the write region.\\n")
+        assert (ended.code, ended.err) == (0, f"{REGION} is the write region.\n")
     regions.copy()
     with pytest.raises(ReadOnly):
         tenant.revoke(regions.process(SECOND, "open"), "svc_wrt_a")

@@ -36,7 +36,7 @@ METRICS: Final = {
     ),
     "rescind_requests_unavailable_total": _counter("requests answered with 503"),
     "rescind_requests_failed_total": _counter(
-        "requests that failed because of a bug or wrong settings; always report them"
+        "requests that failed because of a bug or wrong settings; report them"
     ),
     "rescind_rate_limit_bypassed_total": _counter(
         "requests accepted without a rate limit because its store failed"
@@ -45,8 +45,8 @@ METRICS: Final = {
         "requests with an `Idempotency-Key` that returned the first response and changed nothing"
     ),
     "rescind_batch_items_total": _counter(
-        "results in calls of `POST /v1/revocations/batch`, without dry runs: the action is "
-        "`revoke` or `unrevoke`, the outcome that of the response",
+        "results of `POST /v1/revocations/batch` without dry runs; the action is `revoke` or "
+        "`unrevoke`, and the outcome is in the response",
         "action",
         "outcome",
     ),
@@ -55,11 +55,11 @@ METRICS: Final = {
     "rescind_keys_leaked_total": _counter("API keys that were revoked as leaked"),
     "rescind_approvers_too_few_total": _counter("sign-ins that left fewer than two approvers"),
     "rescind_trust_anchor_changed_total": _counter(
-        "changes that let other people sign in and approve"
+        "changes that allow other people to sign in and approve"
     ),
-    "rescind_store_seconds": _histogram("duration of a call of the store", "operation"),
+    "rescind_store_seconds": _histogram("duration of a store call", "operation"),
     "rescind_store_conflicts_total": _counter("writes that conflicted and were retried"),
-    "rescind_store_unavailable_total": _counter("calls of the store that failed", "operation"),
+    "rescind_store_unavailable_total": _counter("store calls that failed", "operation"),
     "rescind_ready": _gauge(
         "1 if the store, the blobs and the key wrapper respond, and the store accepts writes"
     ),
@@ -109,7 +109,7 @@ METRICS: Final = {
     ),
     "rescind_webhook_endpoints": _gauge(
         "webhooks that are `enabled`, `failing` (enabled, but not accepting) or `disabled`; "
-        "missing with more than 200 tenants, because each scrape asks each tenant",
+        "missing with more than 200 tenants, because each scrape reads every tenant",
         "state",
     ),
     "rescind_audit_log_append_lag_seconds": _gauge(

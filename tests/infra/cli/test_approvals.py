@@ -229,12 +229,12 @@ def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
     desk.office.protects("tenant.remove")
     words = ("tenant", "purge", "acme", "--no-export", "--yes", "--data", desk.data)
     early = desk.shell.run(*words, "--request-approval", "The contract has ended")
-    assert (early.code, "not to be removed" in early.err) == (1, True)
+    assert (early.code, "not scheduled for removal" in early.err) == (1, True)
     ports, tenant_id = desk.office.tenant.ports, desk.office.tenant.id
     settings = tenants.settings(ports, tenant_id)
     due = replace(settings, delete_after=ports.now(), version=settings.version + 1)
     ports.store.write(Put(due.address, due.to_item(), VersionIs(settings.version)))
-    assert "needs an approval" in desk.shell.run(*words).err
+    assert "requires an approval" in desk.shell.run(*words).err
     asked = desk.shell.run(*words, "--request-approval", "The contract has ended")
     approval = asked.err.partition("--approval ")[2].split()[0]
     assert "pending" in desk.shell.run(*words, "--approval", approval).err

@@ -22,26 +22,26 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
     expect(page.get_by_text("you", exact=True)).to_have_count(1)
     expect(page.get_by_role("row", name="auditor")).to_contain_text("1 day left")
     expect(page.get_by_role("row", name="ended")).to_contain_text("expired 2026-11-14")
-    expect(page.get_by_role("row", name="Choose lost")).to_contain_text("revoked")
+    expect(page.get_by_role("row", name="Select lost")).to_contain_text("revoked")
     console.check_looks("api-keys")
 
     page.get_by_role("button", name="New API key").click()
     page.get_by_label("Name").fill("nightly job")
-    page.get_by_label("may read").check()
+    page.get_by_label("read-only access").check()
     console.check_axe()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     secret = page.locator("output.secret").inner_text()
     world.seed.secrets["nightly job"] = secret
     assert world.get("whoami", "nightly job")["scopes"] == ["read-only"]
-    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Done").click()
     console.check()
 
     page.get_by_role("link", name="nightly job").click()
-    page.get_by_role("button", name="Replace").click()
-    page.get_by_label("The old key ends").select_option("at once")
-    page.get_by_role("button", name="Make the new key").click()
+    page.get_by_role("button", name="Rotate").click()
+    page.get_by_label("Old key expires").select_option("immediately")
+    page.get_by_role("button", name="Rotate key").click()
     world.seed.secrets["its successor"] = page.locator("output.secret").inner_text()
-    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Done").click()
     assert world.get("whoami", "its successor")["scopes"] == ["read-only"]
     with pytest.raises(AssertionError, match="invalid_api_key"):
         world.get("whoami", "nightly job")
@@ -49,7 +49,7 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
     console.open("#/api-keys")
     console.act("edge", "Revoke")
     page.get_by_role("dialog").get_by_role("button", name="Revoke edge").click()
-    expect(page.locator("#said")).to_have_text("The key is revoked.")
+    expect(page.locator("#said")).to_have_text("API key revoked.")
     with pytest.raises(AssertionError, match="invalid_api_key"):
         world.get("whoami", "edge")
 
@@ -60,13 +60,13 @@ def test_a_session_of_a_link_makes_keys_that_last(visitor: Console) -> None:
     visitor.sign_in_by_link()
     visitor.open("#/api-keys")
     page.get_by_role("button", name="New API key").click()
-    options = page.get_by_label("Ends after").locator("option")
-    expect(options).to_have_text(["30 days", "90 days", "a year", "never"])
+    options = page.get_by_label("Expires after").locator("option")
+    expect(options).to_have_text(["30 days", "90 days", "1 year", "never"])
     page.get_by_label("Name").fill("gate")
-    page.get_by_label("fetches lists").check()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_label("fetch SRLs").check()
+    page.get_by_role("button", name="Create key").click()
     world.seed.secrets["gate"] = page.locator("output.secret").inner_text()
-    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Done").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert world.get("whoami", "gate")["expires_at"] == "2027-02-19T12:00:00Z"
@@ -81,23 +81,23 @@ def test_a_key_that_ends_soon_makes_keys_that_end_with_it(visitor: Console) -> N
     visitor.sign_in("spare")
     visitor.open("#/api-keys")
     page.get_by_role("button", name="New API key").click()
-    expect(page.get_by_label("Ends after").locator("option")).to_have_text(
-        ["12 h, with the key that you are signed in with"]
+    expect(page.get_by_label("Expires after").locator("option")).to_have_text(
+        ["12 h, together with your own key"]
     )
-    expect(page.get_by_role("dialog")).to_contain_text("sign in with an API key that lasts longer")
+    expect(page.get_by_role("dialog")).to_contain_text("sign in with an API key that expires later")
     page.get_by_label("Name").fill("gate")
-    page.get_by_role("button", name="Make the key").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose what the key may do.")
-    page.get_by_label("fetches lists").check()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_role("alert")).to_contain_text("Select at least one scope.")
+    page.get_by_label("fetch SRLs").check()
+    page.get_by_role("button", name="Create key").click()
     world.seed.secrets["gate"] = page.locator("output.secret").inner_text()
-    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Done").click()
     assert world.get("whoami", "gate")["expires_at"] == end
     page.get_by_role("link", name="admin", exact=True).click()
     expect(
-        page.get_by_text("To replace it, sign in with an API key that lasts longer")
+        page.get_by_text("To rotate this key, sign in with an API key that expires later")
     ).to_be_visible()
-    expect(page.get_by_role("button", name="Replace")).to_have_count(0)
+    expect(page.get_by_role("button", name="Rotate")).to_have_count(0)
 
 
 def test_a_secret_stays_until_it_is_stored(console: Console) -> None:
@@ -107,8 +107,8 @@ def test_a_secret_stays_until_it_is_stored(console: Console) -> None:
     console.open("#/api-keys")
     page.get_by_role("button", name="New API key").click()
     page.get_by_label("Name").fill("nightly job")
-    page.get_by_label("may read").check()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_label("read-only access").check()
+    page.get_by_role("button", name="Create key").click()
     secret = world.seed.secrets["nightly job"] = page.locator("output.secret").inner_text()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
     for _ in range(3):
@@ -166,21 +166,25 @@ def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
         world.get("whoami", "desk")
     # F1512c: Its page says what happened to it, and does the same.
     page.get_by_role("link", name="fraud-desk", exact=True).click()
-    story = console.panel("What happened").get_by_role("listitem")
-    expect(story).to_have_text([re.compile("disabled the acc"), re.compile("made the account")])
+    story = console.panel("Timeline").get_by_role("listitem")
+    expect(story).to_have_text(
+        [re.compile("disabled the serv"), re.compile("created the service account")]
+    )
     console.check_looks("account", ["light", "phone"])
     page.get_by_role("button", name="Enable").click()
     page.get_by_role("dialog").get_by_role("button", name="Enable fraud-desk").click()
-    expect(story.first).to_contain_text("admin enabled the account fraud-desk")
-    page.get_by_role("link", name="All accounts").click()
+    expect(story.first).to_contain_text("admin enabled the service account fraud-desk")
+    page.get_by_role("link", name="All service accounts").click()
     console.act("fraud-desk", "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete fraud-desk").click()
     expect(page.get_by_role("alert")).to_contain_text("owns API keys; delete them first")
     page.get_by_role("button", name="Cancel").click()
 
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
-    page.get_by_role("button", name="Make the account").click()
+    page.get_by_role("button", name="Create account").click()
     expect(page.get_by_role("row", name="new-desk")).to_contain_text("active")
-    page.get_by_role("row", name="new-desk").get_by_role("link", name="Keys of new-desk").click()
-    expect(page.get_by_text("There are no such keys.")).to_be_visible()
+    page.get_by_role("row", name="new-desk").get_by_role(
+        "link", name="API keys of new-desk"
+    ).click()
+    expect(page.get_by_text("No API keys yet.")).to_be_visible()

@@ -31,8 +31,9 @@ export const show = async (main, context) => {
   const filter = account ? `?service_account_id=${account}` : maker ? `?created_by_id=${maker}` : ''
   const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
   const words = filter
-    ? html`Keys ${account ? 'of one account' : 'by one maker'}. <a href="#/api-keys">Show all keys</a>`
-    : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.'
+    ? html`API keys ${account ? 'of one service account' : 'that one caller created'}.
+        <a href="#/api-keys">Show all API keys</a>`
+    : 'Create a separate key for each program and person. Its secret is shown once, when the key is created.'
   listPage(main, context, keys, { path: `/v1/api-keys${filter}`, list: 'api_keys', seconds: 15 }, () =>
     heading(title, words, make),
   )
@@ -43,17 +44,23 @@ const keys = {
   id: 'api-keys',
   noun: 'API keys',
   sort: 'name',
-  mark: 'ends',
+  mark: 'expires',
   open: ({ id }) => `#/api-keys/${id}`,
   columns: [
     { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', cell: nameOf },
-    { id: 'may', title: 'May', width: 'minmax(150px, 2fr)', from: 900, value: ({ scopes }) => inWords(scopes) },
+    {
+      id: 'permissions',
+      title: 'Permissions',
+      width: 'minmax(150px, 2fr)',
+      from: 900,
+      value: ({ scopes }) => inWords(scopes),
+    },
     { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
     { id: 'used', title: 'Last used', width: '124px', of: 'last_used_at', kind: 'time' },
-    { id: 'made', title: 'Made', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
+    { id: 'created', title: 'Created', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
     {
-      id: 'ends',
-      title: 'Ends',
+      id: 'expires',
+      title: 'Expires',
       width: '236px',
       value: ({ expires_at: at }) => at,
       text: ({ expires_at: at }) => at ?? 'never',
@@ -63,14 +70,14 @@ const keys = {
   ],
   sub: ({ scopes, last_used_at: at }) => html`${inWords(scopes)} · used ${when(at)}`,
   facets: () => [
-    { title: 'End soon', query: 'state:soon', state: 'wait' },
-    { title: 'Never end', query: 'state:endless' },
+    { title: 'Expires soon', query: 'state:soon', state: 'wait' },
+    { title: 'Never expires', query: 'state:permanent' },
     { title: 'Revoked', query: 'state:revoked', state: 'revoked' },
     { title: 'Expired', query: 'state:expired', state: 'expired' },
-    { title: 'May do everything', query: 'scope:admin' },
+    { title: 'Full access', query: 'scope:admin' },
   ],
   actions,
-  empty: html`<p>There are no such keys.</p>`,
+  empty: html`<p>No API keys yet.</p>`,
 }
 
 /** @param {Key} key */
@@ -82,7 +89,7 @@ function nameOf({ id, name }) {
 function standing({ status, expires_at: end_, last_used_at: used }) {
   const left_ = end_ ? (Date.parse(end_) - now()) / 1000 : Infinity
   const soon = status === 'active' && left_ > 0 && left_ < SOON_DAYS * DAY && 'soon'
-  return [left_ <= 0 ? 'expired' : status, soon, !end_ && 'endless', !used && 'unused'].filter(Boolean).join(' ')
+  return [left_ <= 0 ? 'expired' : status, soon, !end_ && 'permanent', !used && 'unused'].filter(Boolean).join(' ')
 }
 
 /**
@@ -115,31 +122,31 @@ const detail = (key) => ({
     ['Identifier', html`<code>${key.id}</code>`],
     ['Status', tag(stateOf(key.status), key.status)],
     ['Scopes', inWords(key.scopes)],
-    ['Made', when(key.created_at)],
-    ['Made by', key.created_by_id ? html`<code>${key.created_by_id}</code>` : 'an operator'],
+    ['Created', when(key.created_at)],
+    ['Created by', key.created_by_id ? html`<code>${key.created_by_id}</code>` : 'an operator'],
     ['Last used', when(key.last_used_at)],
     ['Requests', count(key.request_count, 'request')],
-    ['Ends', end(key)],
-    ['Accepted from', key.networks.length ? key.networks.join(', ') : 'any address'],
+    ['Expires', end(key)],
+    ['Allowed networks', key.networks.length ? key.networks.join(', ') : 'all'],
   ],
   more: [
     may() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
-    key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>How far its revocation has come</a></p>`,
+    key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>Propagation</a></p>`,
   ],
 })
 
 /** @param {Key} key */
 function actions(key) {
   return [
-    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Replace…', run: () => rotate(key) },
-    { title: 'What this key did', run: () => void (location.hash = `#/audit?key=${key.id}`) },
+    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Rotate…', run: () => rotate(key) },
+    { title: 'Audit log for this key', run: () => void (location.hash = `#/audit?key=${key.id}`) },
     may() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
     may() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
   ]
 }
 
 const OUTLIVED =
-  'To replace it, sign in with an API key that lasts longer: a key cannot make one that ends after itself.'
+  'To rotate this key, sign in with an API key that expires later. A key cannot create a key that outlives it.'
 
 /** @param {string | null} account */
 async function create(account) {
@@ -147,13 +154,13 @@ async function create(account) {
   const accounts = await all('/v1/service-accounts', 'service_accounts').catch(() => [])
   const made = await ask({
     title: 'New API key',
-    action: 'Make the key',
-    failed: 'The key could not be made.',
+    action: 'Create key',
+    failed: 'The key could not be created.',
     body: [
       field(
         'Name',
         html`<input name="name" required maxlength="255" />`,
-        'For people: the program or the person that has it.',
+        'The program or the person that uses the key.',
       ),
       html`<fieldset>
         <legend>Scopes</legend>
@@ -165,21 +172,21 @@ async function create(account) {
         )}
       </fieldset>`,
       field(
-        'Account',
+        'Service account',
         choice('account', [
-          ['', 'None: it stands for itself'],
+          ['', 'None'],
           ...accounts.map(({ id, name }) => /** @type {const} */ ([id, name, id === account])),
         ]),
       ),
       field(
         'Networks',
         html`<input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32" autocomplete="off" />`,
-        'Up to 10, from which alone the key is accepted. Empty: from any address.',
+        'Up to 10 networks that can use the key. If empty, all can.',
       ),
-      endField('Ends after'),
+      endField('Expires after'),
     ],
     run: async (form, headers) => {
-      if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.')
+      if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Select at least one scope.')
       return post(
         '/v1/api-keys',
         {
@@ -200,7 +207,7 @@ async function create(account) {
 
 /** @param {Api.CreatedApiKey} made */
 async function handOver(made) {
-  const words = html`It is the secret of <bdi>${made.name}</bdi>, which ${inWords(made.scopes)}.`
+  const words = html`Secret of <bdi>${made.name}</bdi>. Permissions: ${inWords(made.scopes)}.`
   await showSecret('Store this key now', made.key, words)
 }
 
@@ -215,7 +222,7 @@ export function endField(label) {
   const lengths = /** @type {const} */ ([
     [30, '30 days'],
     [90, '90 days'],
-    [365, 'a year'],
+    [365, '1 year'],
   ])
   const found = lengths
     .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
@@ -225,13 +232,13 @@ export function endField(label) {
     return field(
       label,
       choice('ends', found.length ? found : [[String(own), left(String(own)), true]]),
-      'Keys that people make end. With the right to everything they last 90 days at most.',
+      'Keys that people create must expire: with full access, after at most 90 days.',
     )
   return own
     ? field(
         label,
-        choice('ends', [...found, [own, `${left(own)}, with the key that you are signed in with`, found.length < 2]]),
-        'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.',
+        choice('ends', [...found, [own, `${left(own)}, together with your own key`, found.length < 2]]),
+        'A key cannot create one that outlives it. For a longer lifetime, sign in with an API key that expires later.',
       )
     : field(label, choice('ends', [...found, ['', 'never']]))
 }
@@ -249,22 +256,20 @@ function wouldOutlive({ created_at, expires_at }) {
 /** @param {Key} key */
 async function rotate(key) {
   const made = await ask({
-    title: 'Replace this key',
-    action: 'Make the new key',
-    failed: 'The key could not be replaced.',
+    title: 'Rotate API key',
+    action: 'Rotate key',
+    failed: 'The key could not be rotated.',
     body: [
-      html`<p>
-        A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was made with.
-      </p>`,
+      html`<p>A new key replaces <bdi>${key.name}</bdi>, with the same scopes and the same lifetime.</p>`,
       field(
-        'The old key ends',
+        'Old key expires',
         choice('grace', [
-          [0, 'at once'],
+          [0, 'immediately'],
           [3600, 'in 1 h'],
           [DAY, 'in 1 day', true],
           [7 * DAY, 'in 7 days'],
         ]),
-        'Until then both are accepted.',
+        'Both keys are accepted until then.',
       ),
     ],
     run: (form, headers) =>
@@ -277,16 +282,18 @@ async function rotate(key) {
 async function revoke(key) {
   const own = key.id === who().api_key_id
   const done = await confirm({
-    title: 'Revoke this key',
+    title: 'Revoke API key',
     action: `Revoke ${key.name}`,
     danger: true,
     failed: 'The key could not be revoked.',
     body: [
-      html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be undone.</p>`,
+      html`<p>
+        Requests with <bdi>${key.name}</bdi> (${short(key.id)}) are refused from now on. This cannot be undone.
+      </p>`,
       own && banner('wait', 'You are signed in with this key. You will be signed out.'),
     ],
     run: (headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }),
-    said: 'The key is revoked.',
+    said: 'API key revoked.',
   })
   if (done && own) return signOut().finally(() => location.reload())
   if (done) location.hash = `#/changes/${key.id}`
@@ -295,15 +302,13 @@ async function revoke(key) {
 /** @param {Key} key */
 async function erase(key) {
   const done = await confirm({
-    title: 'Delete this key',
+    title: 'Delete API key',
     action: `Delete ${key.name}`,
     danger: true,
     failed: 'The key could not be deleted.',
-    body: html`<p>
-      <bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be undone.
-    </p>`,
+    body: html`<p><bdi>${key.name}</bdi> is removed from this page. Its audit entries stay. This cannot be undone.</p>`,
     run: () => remove(`/v1/api-keys/${key.id}`),
-    said: 'The key is deleted.',
+    said: 'API key deleted.',
   })
   if (done) location.hash = '#/api-keys'
 }

@@ -12,15 +12,15 @@ import { listPage } from '../table.js'
 
 /** @typedef {Api.ServiceAccount} Account */
 
-export const title = 'Accounts'
+export const title = 'Service accounts'
 
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, context) => {
   const [id] = context.route.parts
-  const of = { title, href: '#/accounts', noun: 'account' }
+  const of = { title, href: '#/accounts', noun: 'service account' }
   if (id) return follow(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
-  const make = may() && html`<button type="button" class="main" @click=${create}>New account…</button>`
-  const words = 'An account stands for a program. Its keys come and go; in the audit log the name stays.'
+  const make = may() && html`<button type="button" class="main" @click=${create}>New service account…</button>`
+  const words = 'A service account represents a program. Its name stays in the audit log when its API keys change.'
   const source = { path: '/v1/service-accounts', list: 'service_accounts', seconds: 15 }
   listPage(main, context, accounts, source, () => heading(title, words, make))
 }
@@ -28,28 +28,28 @@ export const show = async (main, context) => {
 /** @type {import('../table.js').Spec} */
 const accounts = {
   id: 'accounts',
-  noun: 'accounts',
+  noun: 'service accounts',
   sort: 'name',
   mark: 'state',
   open: ({ id }) => `#/accounts/${id}`,
   columns: [
     { id: 'name', title: 'Name', width: 'minmax(160px, 1fr)', kind: 'name' },
-    { id: 'for', title: 'What it is for', width: 'minmax(160px, 2fr)', from: 760, of: 'description' },
-    { id: 'log', title: 'In the audit log', width: 'minmax(180px, 1fr)', from: 1000, of: 'email', kind: 'code' },
+    { id: 'description', title: 'Description', width: 'minmax(160px, 2fr)', from: 760, of: 'description' },
+    { id: 'identity', title: 'Identity', width: 'minmax(180px, 1fr)', from: 1000, of: 'email', kind: 'code' },
     { id: 'state', title: 'State', width: '116px', of: 'status', kind: 'status' },
-    { id: 'made', title: 'Made', width: '124px', from: 860, of: 'created_at', kind: 'time' },
+    { id: 'created', title: 'Created', width: '124px', from: 860, of: 'created_at', kind: 'time' },
     {
       id: 'keys',
-      title: 'Keys',
-      width: '80px',
+      title: 'API keys',
+      width: '88px',
       text: () => '',
-      cell: ({ id, name }) => html`<a href=${`#/api-keys?account=${id}`} aria-label=${`Keys of ${name}`}>Keys</a>`,
+      cell: ({ id, name }) => html`<a href=${`#/api-keys?account=${id}`} aria-label=${`API keys of ${name}`}>View</a>`,
     },
   ],
   sub: ({ description, email }) => html`<bdi>${description ?? email}</bdi>`,
   facets: () => [{ title: 'Disabled', query: 'state:disabled', state: 'suspended' }],
   actions,
-  empty: html`<p>No accounts yet. Make one for each program that calls the API, then give it a key.</p>`,
+  empty: html`<p>No service accounts yet. Create one for each program that calls the API, then create its API key.</p>`,
 }
 
 /** @param {Account} account */
@@ -65,7 +65,7 @@ function actions(account) {
    */
   const change = (words, text, said, run) => {
     const danger = words === 'Delete'
-    const question = { title: `${words} this account`, action: `${words} ${name}`, danger, run, said }
+    const question = { title: `${words} service account`, action: `${words} ${name}`, danger, run, said }
     const ask_ = async () => {
       const done = await confirm({ ...question, body: html`<p><bdi>${name}</bdi>: ${text}</p>` })
       if (done && danger) location.hash = '#/accounts'
@@ -73,27 +73,27 @@ function actions(account) {
     return { title: `${words}…`, danger, run: ask_ }
   }
   return [
-    { title: 'Its keys', run: () => void (location.hash = `#/api-keys?account=${id}`) },
-    { title: 'What it did', run: () => void (location.hash = `#/audit?actor=${email}`) },
+    { title: 'View API keys', run: () => void (location.hash = `#/api-keys?account=${id}`) },
+    { title: 'Audit log for this account', run: () => void (location.hash = `#/audit?actor=${email}`) },
     may() &&
       (status === 'active'
         ? change(
             'Disable',
-            'The next request with any of its keys is refused, until the account is enabled again.',
-            'The account is disabled.',
+            'Requests with its API keys are refused until you enable the account again.',
+            'Service account disabled.',
             (headers) => post(`${path}/disable`, undefined, { headers }),
           )
         : change(
             'Enable',
-            'Those of its keys that are neither revoked nor expired are accepted again.',
-            'The account is enabled.',
+            'Its API keys are accepted again, unless they are revoked or expired.',
+            'Service account enabled.',
             (headers) => post(`${path}/enable`, undefined, { headers }),
           )),
     may() &&
       change(
         'Delete',
-        'Its keys must be deleted first. Its name stays reserved, as the audit log names it. This cannot be undone.',
-        'The account is deleted.',
+        'Delete its API keys first. Its name stays reserved for the audit log. This cannot be undone.',
+        'Service account deleted.',
         () => remove(path),
       ),
   ]
@@ -104,19 +104,19 @@ const detail = (account) => ({
   name: account.name,
   actions: actions(account),
   known: [
-    ['What it is for', account.description ? named(account.description) : 'not told'],
+    ['Description', account.description ? named(account.description) : 'none'],
     ['Identifier', html`<code>${account.id}</code>`],
-    ['In the audit log', html`<code>${account.email}</code>`],
+    ['Identity', html`<code>${account.email}</code>`],
     ['State', tag(stateOf(account.status), account.status)],
-    ['Made', when(account.created_at)],
+    ['Created', when(account.created_at)],
   ],
 })
 
 async function create() {
   const made = await ask({
-    title: 'New account',
-    action: 'Make the account',
-    failed: 'The account could not be made.',
+    title: 'New service account',
+    action: 'Create account',
+    failed: 'The account could not be created.',
     body: [
       field(
         'Name',
@@ -128,13 +128,9 @@ async function create() {
           autocapitalize="none"
           spellcheck="false"
         />`,
-        'Small letters, digits and dashes. It stays reserved, also when the account is deleted.',
+        'Lowercase letters, digits and dashes. The name stays reserved after the account is deleted.',
       ),
-      field(
-        'What it is for',
-        html`<textarea name="description" rows="2" maxlength="1024"></textarea>`,
-        'You may leave this empty.',
-      ),
+      field('Description', html`<textarea name="description" rows="2" maxlength="1024"></textarea>`, 'Optional.'),
     ],
     run: (form, headers) =>
       post(
@@ -143,5 +139,5 @@ async function create() {
         { headers },
       ),
   })
-  if (made) announce('The account is made. It needs a key.')
+  if (made) announce('Service account created. Next, create an API key for it.')
 }

@@ -2,16 +2,16 @@
 
 /** @type {Record<Api.Scope, string>} */
 export const SCOPES = {
-  admin: 'may do everything',
-  authorizer: 'fetches lists and checks warrants',
-  'read-only': 'may read',
-  revoker: 'revokes warrants and takes back',
-  signer: 'signs warrants',
-  auditor: 'reads the audit log and revocations',
+  admin: 'full access',
+  authorizer: 'fetch SRLs and check warrants',
+  'read-only': 'read-only access',
+  revoker: 'revoke and unrevoke warrants',
+  signer: 'sign warrants',
+  auditor: 'read the audit log and revocations',
 }
 
 /**
- * Describe the rights of a key with these scopes, for example "signs warrants, may read".
+ * Describe the permissions of a key with these scopes, for example "sign warrants, read-only access".
  * @param {Api.Scope[]} scopes
  */
 export const inWords = (scopes) =>

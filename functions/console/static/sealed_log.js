@@ -47,11 +47,11 @@ export function checkpoint(note) {
     .slice(end + 2)
     .trimEnd()
     .split('\n')
-  if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new Broken('The checkpoint has another form.')
+  if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new Broken('The checkpoint is malformed.')
   const signatures = lines.map((line) => {
     const [, name, value] = /^— (\S+) (\S+)$/.exec(line) ?? []
     const data = fromBase64(value)
-    if (!name || !data) throw new Broken('The checkpoint has another form.')
+    if (!name || !data) throw new Broken('The checkpoint is malformed.')
     return { name, signature: data.slice(4) }
   })
   return { origin, size: Number(size), root, text, signatures }
@@ -82,9 +82,9 @@ export function keyOf(verifierKey, origin) {
   const named = typed && hex(hash(utf8(`${name}\n`), typed)).slice(0, 8)
   if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== id)
     throw new WrongKey(
-      'This is neither a pin, 64 hexadecimal digits, nor a verifier key: rescind/…+47a6b6f2+AclzsyU2….',
+      'This is neither a pin (64 hexadecimal digits) nor a verifier key (rescind/…+47a6b6f2+AclzsyU2…).',
     )
-  if (name !== origin) throw new WrongKey(`This key is of another log: ${name}.`)
+  if (name !== origin) throw new WrongKey(`This key belongs to another log: ${name}.`)
   return typed.slice(1)
 }
 
@@ -97,7 +97,7 @@ export function records(bundle) {
   const found = []
   for (let at = 0; at < bundle.length; at += 2 + RECORD_BYTES) {
     if (bundle[at] !== 0 || bundle[at + 1] !== RECORD_BYTES || at + 2 + RECORD_BYTES > bundle.length)
-      throw new Broken('A bundle of the log has another form.')
+      throw new Broken('A bundle of the log is malformed.')
     found.push(bundle.slice(at + 2, at + 2 + RECORD_BYTES))
   }
   return found

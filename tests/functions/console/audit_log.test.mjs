@@ -39,8 +39,8 @@ test('F476d: the entries about the calls of a batch are in its sentence, and cou
     call('unrevoke'), part('revocation.delete_batch', 'a'), call('revoke', 'svc_bat_2'),
   ])
   assert.deepEqual(runs.map((run) => [run.entries.length, Object.values(sentence(run)).join(' ')]), [
-    [5, 'fraud-desk revoked 3 warrants'], [1, 'fraud-desk made the key k'],
-    [2, 'fraud-desk took back the revocation of the warrant a'], [1, 'fraud-desk began a call of the batch svc_rev_01'],
+    [5, 'fraud-desk revoked 3 warrants'], [1, 'fraud-desk created the signing key k'],
+    [2, 'fraud-desk unrevoked the warrant a'], [1, 'fraud-desk sent a request of the batch svc_rev_01'],
   ])
 })
 
@@ -53,7 +53,7 @@ test('F476e: a sentence about leaked keys, and about protected actions, is in th
   assert.deepEqual(said(leaked, leaked), ['the service (leaks) revoked 2 leaked API keys'])
   assert.deepEqual(said(ofTenant('tenant.update_protected_actions')), ['fraud-desk changed the protected actions'])
   // An override of an approval is another action of the operator.
-  assert.deepEqual(said(one, two, ofTenant('approval.override', 'system+operator@acme.svc')), ['the operator overrode 2 approvals', 'the operator ended the protection of all actions'])
+  assert.deepEqual(said(one, two, ofTenant('approval.override', 'system+operator@acme.svc')), ['the operator overrode 2 approvals', 'the operator removed the protection of all actions'])
 })
 
 test('F476c: an action that the page does not know is said as it is', () => {
@@ -98,7 +98,7 @@ test('F477b: a checkpoint is signed by the owner of a trusted key, and by nobody
   assert.equal(await isSignedBy(note(text, 'rescind/svc_tnt_2/1'), [key]), false)
   const weak = Buffer.concat([hex('01'), Buffer.alloc(32)])
   for (const bad of [verifierKey(hex('00000000')), verifierKey(named, weak), verifierKey(named, raw), 'a key', '']) assert.throws(() => keyOf(bad, origin), WrongKey)
-  assert.throws(() => keyOf(verifierKey(), 'rescind/svc_tnt_2/1'), /of another log/)
+  assert.throws(() => keyOf(verifierKey(), 'rescind/svc_tnt_2/1'), /belongs to another log/)
   assert.throws(() => checkpoint('hello'), Broken)
 })
 

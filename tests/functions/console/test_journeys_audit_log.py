@@ -26,9 +26,9 @@ _DAY = timedelta(days=1)
 
 def _check(console: Console, key: str) -> str:
     page = console.page
-    page.get_by_role("button", name="Check the log").click()
-    page.get_by_label("Pin, or verifier key").fill(key)
-    page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_role("button", name="Verify log").click()
+    page.get_by_label("Pin or verifier key").fill(key)
+    page.get_by_role("button", name="Verify", exact=True).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     banner = page.locator("main .banner")
     expect(banner).to_be_visible()
@@ -63,7 +63,7 @@ def test_the_log_is_read_searched_and_exported(console: Console) -> None:
     search = page.get_by_role("searchbox")
     search.fill(f"warrant:{warrant}")
     expect(page.get_by_text("1 row")).to_be_visible()
-    expect(page.get_by_text("of all times")).to_be_visible()
+    expect(page.get_by_text("of all time")).to_be_visible()
     page.get_by_role("button", name=f"revoked the warrant {warrant}").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("revocation.create", exact=True)).to_be_visible()
@@ -74,13 +74,13 @@ def test_the_log_is_read_searched_and_exported(console: Console) -> None:
     assert list(lines[-1]) == ["checkpoint"]
     oldest = world.get("revocations?limit=100&to=2026-11-10T00:00:00Z")["revocations"]
     console.open(f"#/audit?warrant={oldest[-1]['warrant_id']}")
-    expect(page.get_by_text("of all times")).to_be_visible()
+    expect(page.get_by_text("of all time")).to_be_visible()
     expect(page.get_by_text(f"revoked the warrant {oldest[-1]['warrant_id']}")).to_be_visible()
     console.open("#/audit?action=key.revoke&from=2026-11-01")
     rows = list(csv.DictReader(_file(page, "CSV").splitlines()))
     assert MARKUP in [json.loads(row["details"])["reason"] for row in rows]
     console.open("#/audit?actor=nobody@acme.svc")
-    expect(page.get_by_text("Nothing matches the filter.")).to_be_visible()
+    expect(page.get_by_text("No entries match the filter.")).to_be_visible()
 
 
 def test_words_and_times_of_day_find_entries(console: Console) -> None:
@@ -93,14 +93,14 @@ def test_words_and_times_of_day_find_entries(console: Console) -> None:
     page.get_by_role("searchbox").press("End")
     page.get_by_role("searchbox").type(" DESK Closed")
     expect(page.locator(".lines .row")).to_have_count(1)
-    expect(page.get_by_role("button", name="revoked the key")).to_be_visible()
+    expect(page.get_by_role("button", name="revoked the signing key")).to_be_visible()
     lines = _file(page, "NDJSON").splitlines()
     assert [json.loads(each)["entry"]["action"] for each in lines[:-1]] == ["key.revoke"]
 
 
 def _file(page: Page, kind: str) -> str:
     """The file of all that the filter finds."""
-    page.get_by_role("button", name="Keep as CSV").click()
+    page.get_by_role("button", name="Download CSV").click()
     with page.expect_download() as kept:
         page.get_by_role("menuitem", name=f"as {kind}").first.click()
     return Path(kept.value.path()).read_text()
@@ -118,7 +118,7 @@ def test_a_batch_is_one_sentence(console: Console) -> None:
     console.open("#/audit")
     sentence = page.get_by_role("button", name="revoked 450 warrants")
     expect(sentence).to_have_count(1)
-    expect(page.get_by_text("a call of the batch")).to_have_count(0)
+    expect(page.get_by_text("a request of the batch")).to_have_count(0)
     sentence.click()
     expect(page.get_by_text("revocation.batch", exact=True)).not_to_have_count(0)
     console.check_looks("audit-batch")
@@ -126,7 +126,7 @@ def test_a_batch_is_one_sentence(console: Console) -> None:
     rows = list(csv.DictReader(_file(page, "CSV").splitlines()))
     newest, oldest = (times.parse(rows[each]["timestamp"]) for each in (-1, 0))
     assert newest - oldest <= timedelta(days=7)
-    expect(page.get_by_text("It has what is shown below: of the last 7 days.")).to_be_visible()
+    expect(page.get_by_text("It contains the entries of the last 7 days.")).to_be_visible()
 
 
 def test_the_sealed_log_is_checked_in_the_browser(console: Console) -> None:
@@ -138,15 +138,13 @@ def test_the_sealed_log_is_checked_in_the_browser(console: Console) -> None:
     console.open("#/audit")
     for none in ("a key", signer["verifier_key"][:-8] + "AAAAAAAA", f"{key._replace(name='x')}"):
         assert _check(console, none).startswith("Nothing was checked.")
-    assert _check(console, signer["verifier_key"]).startswith("The log is whole")
-    assert "No key that you trust signed" in _check(
-        console, f"{key._replace(public_key=b'k' * 32)}"
-    )
+    assert _check(console, signer["verifier_key"]).startswith("The log is intact")
+    assert "No trusted key signed" in _check(console, f"{key._replace(public_key=b'k' * 32)}")
     changed = world.get("audit-logs?action=key.revoke")["audit_logs"][0]["id"]
     _change_reason(world, changed)
     said = _check(console, signer["verifier_key"])
-    assert said.startswith("The log is not whole"), said
-    assert f"The entry {changed} was changed" in said
+    assert said.startswith("The log is not intact"), said
+    assert f"Entry {changed} was changed" in said
 
 
 def test_the_sealed_log_is_checked_with_the_pin(console: Console) -> None:
@@ -159,16 +157,16 @@ def test_the_sealed_log_is_checked_with_the_pin(console: Console) -> None:
     held = world.trusted().document
     assert held.log is not None
     console.open("#/audit")
-    assert _check(console, held.roots.pin).startswith("The log is whole")
+    assert _check(console, held.roots.pin).startswith("The log is intact")
     said = _check(console, "0" * 64)
-    assert said.startswith("The trust document is refused. Not enough of the roots"), said
+    assert said.startswith("The trust document was rejected. Too few of the root keys"), said
     later, named = replace(held, version=held.version + 1), held.keys_for_use("log")
     for made, wrong in (
         (replace(later, log=held.log._replace(root=b"r" * 32)), "it was rewritten"),
-        (replace(later, log=held.log._replace(size=10**6)), "it was cut"),
+        (replace(later, log=held.log._replace(size=10**6)), "it was truncated"),
         (
             replace(later, signers=tuple(x for x in held.signers if x.key not in named)),
-            "No key that you trust signed",
+            "No trusted key signed",
         ),
         (replace(later, issued_at=world.clock() - 2 * _DAY, expires_at=world.clock()), "expired"),
     ):

@@ -40,22 +40,18 @@ export const show = async (main, context) => {
   opened = stamp(now() - DAYS * DAY)
   const place = one(html`<div class="body"></div>`)
   const file = (/** @type {'ndjson' | 'csv'} */ format) => ({
-    title: `All that the filter finds, as ${format.toUpperCase()}`,
+    title: `All filtered entries as ${format.toUpperCase()}`,
     run: () => void save(format, table.asked, place, signal),
   })
   /** @type {Table} */
   const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
   const pages = new Pages('audit_logs', 10)
-  const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`
+  const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Verify log…</button>`
   follow(() => {
     const known = pages.read('/v1/audit-logs', { limit: '100', ...asked(table.asked) })
     put(
       main,
-      heading(
-        title,
-        `Each change leaves an entry, in the same write as the change. Shown are those ${windowOf(table.asked)}.`,
-        check,
-      ),
+      heading(title, `Every change and its entry are written together. Entries ${windowOf(table.asked)}.`, check),
       place,
       table.element,
     )
@@ -100,19 +96,23 @@ function windowOf(filter) {
   const { values } = readFilter(filter, FIELDS)
   const until = values.to ? `until ${values.to.replace('T', ' ')} UTC` : ''
   if (values.from) return `since ${values.from.replace('T', ' ')} UTC${until && `, ${until}`}`
-  if (isOfAllTimes(values)) return until || 'of all times'
+  if (isOfAllTimes(values)) return until || 'of all time'
   return until ? `of the ${DAYS} days ${until}` : `of the last ${DAYS} days`
 }
 
 /** @type {import('../table.js').Field[]} */
 const FIELDS = [
   { id: 'action', title: 'Action', options: ACTIONS },
-  { id: 'warrant', title: 'Warrant', hint: 'Its identifier.' },
-  { id: 'actor', title: 'Who', hint: 'Such as admin@acme.svc, or the e-mail of a person.' },
-  { id: 'key', title: 'With the API key', hint: 'Its identifier.' },
-  { id: 'person', title: 'By the person', hint: 'The identifier, which keeps its owner; an e-mail may get another.' },
-  { id: 'batch', title: 'Batch', hint: 'Its identifier.' },
-  { id: 'resource', title: 'About', hint: 'The identifier of what was changed.' },
+  { id: 'warrant', title: 'Warrant', hint: 'Warrant identifier.' },
+  { id: 'actor', title: 'Actor', hint: 'For example admin@acme.svc, or the e-mail address of a person.' },
+  { id: 'key', title: 'API key', hint: 'Identifier of the API key.' },
+  {
+    id: 'person',
+    title: 'Person',
+    hint: 'Identifier of the person. Unlike an e-mail address, it never changes its owner.',
+  },
+  { id: 'batch', title: 'Batch', hint: 'Batch identifier.' },
+  { id: 'resource', title: 'Resource', hint: 'Identifier of the changed resource.' },
   { id: 'from', title: 'From (UTC)', type: 'datetime-local' },
   { id: 'to', title: 'To (UTC)', type: 'datetime-local' },
 ]
@@ -134,14 +134,14 @@ const lines = {
         ${line.entries.slice(0, SHOWN).map(fact)}
         ${
           line.entries.length > SHOWN &&
-          html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`
+          html`<p class="soft">${number(line.entries.length - SHOWN)} more entries are in the export.</p>`
         }
       </div>`,
     ),
   columns: [
     {
       id: 'did',
-      title: 'What happened',
+      title: 'Entry',
       lead: true,
       width: 'minmax(220px, 3fr)',
       text: sentenceOf,
@@ -152,7 +152,7 @@ const lines = {
     },
     {
       id: 'who',
-      title: 'Who',
+      title: 'Actor',
       width: 'minmax(164px, 1fr)',
       from: 760,
       value: ({ who }) => who,
@@ -161,22 +161,22 @@ const lines = {
     { id: 'act', title: 'Action', width: '172px', from: 1000, of: 'action', kind: 'code' },
     {
       id: 'where',
-      title: 'From',
+      title: 'Source IP',
       width: '124px',
       from: 1120,
       text: ({ entries: [{ source_ip: address }] }) => address ?? '',
     },
-    { id: 'time', title: 'When', width: '116px', kind: 'time', value: ({ entries: [{ timestamp }] }) => timestamp },
-    { id: 'about', title: 'About', text: ({ entries: [{ resource_id: thing }] }) => thing },
+    { id: 'time', title: 'Time', width: '116px', kind: 'time', value: ({ entries: [{ timestamp }] }) => timestamp },
+    { id: 'about', title: 'Resource', text: ({ entries: [{ resource_id: thing }] }) => thing },
   ],
   sub: ({ who }) => html`<bdi>${who}</bdi>`,
   facets: () => [
-    { title: 'Revoked', query: 'action:revocation.create' },
-    { title: 'Keys revoked', query: 'action:key.revoke' },
+    { title: 'Revocations', query: 'action:revocation.create' },
+    { title: 'Key revocations', query: 'action:key.revoke' },
     { title: 'Settings', query: 'action:tenant.update_settings' },
-    { title: 'Lists', query: 'action:srl.regenerate' },
+    { title: 'SRLs', query: 'action:srl.regenerate' },
   ],
-  empty: html`<p>Nothing happened in these days.</p>`,
+  empty: html`<p>No entries in this period.</p>`,
 }
 
 /** @param {Line} line */
@@ -200,17 +200,17 @@ const fact = (entry) =>
       ['Time', `${second(entry.timestamp)} UTC, ${told(entry.timestamp, now())}`],
       ['Action', html`<code>${entry.action}</code>`],
       [
-        'Who',
+        'Actor',
         html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${
           entry.actor_key_id &&
           html` with the API key
             <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`
         }`,
       ],
-      ['About', html`<code>${entry.resource_id}</code>`],
-      ['From', entry.source_ip ?? 'the machine of the service'],
-      ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
-      ['Entry', html`<code>${entry.id}</code>`],
+      ['Resource', html`<code>${entry.resource_id}</code>`],
+      ['Source IP', entry.source_ip ?? 'the host of the service'],
+      ['Request ID', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
+      ['Entry ID', html`<code>${entry.id}</code>`],
       ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(value)])),
     ])}
   </section>`
@@ -231,14 +231,14 @@ async function save(format, filter, place, signal) {
     if (!value) return null
     parts.push(value)
     const size = parts.reduce((sum, part) => sum + part.byteLength, 0)
-    return { words: `${number(Math.round(size / 1024))} kB are loaded.` }
+    return { words: `${number(Math.round(size / 1024))} kB loaded` }
   }
   try {
-    if (!(await advance(place, step, signal))) return put(place, banner('info', 'Stopped. No file was made.'))
+    if (!(await advance(place, step, signal))) return put(place, banner('info', 'Stopped. No file was created.'))
     download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
-    put(place, banner('force', `The file is complete. It has what is shown below: ${windowOf(filter)}.`))
+    put(place, banner('force', `The file is complete. It contains the entries ${windowOf(filter)}.`))
   } catch (error) {
     const again = () => save(format, filter, place, signal)
-    put(place, problem(error, 'The log could not be exported. No file was made.', again))
+    put(place, problem(error, 'The log could not be exported. No file was created.', again))
   }
 }

@@ -29,7 +29,7 @@ import { REASONS } from './trust_reasons.js'
 /** @typedef {import('../vendor/rescind-trust.js').Bytes} Bytes */
 
 /** Seconds until an entry is in the log; before, a missing entry is no fault. */
-const SEALING_SECONDS = 600
+const APPEND_SECONDS = 600
 
 /**
  * Request the key of the log, check the log, and show the result.
@@ -39,19 +39,19 @@ const SEALING_SECONDS = 600
 export async function showCheck(place, signal) {
   put(place)
   const pin = await ask({
-    title: 'Check the log',
-    action: 'Check',
+    title: 'Verify the audit log',
+    action: 'Verify',
     run: async (form) => String(form.get('pin')).trim(),
     body: [
       html`<p>
-        The browser reads the whole sealed log and all entries, computes every hash anew, and checks the signature.
+        Your browser reads the transparency log and all entries, recomputes every hash, and verifies the signature.
         Nothing is changed.
       </p>`,
       field(
-        'Pin, or verifier key',
+        'Pin or verifier key',
         html`<textarea name="pin" rows="3" required spellcheck="false"></textarea>`,
-        html`The pin of the roots, or the verifier key of the log (<code>rescind/…+47a6b6f2+AclzsyU2…</code>). Take it
-        from where you keep it: one that comes from this server proves nothing against this server.`,
+        html`The pin of the root keys, or the verifier key of the log (<code>rescind/…+47a6b6f2+AclzsyU2…</code>). Use
+        your own copy: a key from this server cannot detect a forgery by this server.`,
       ),
     ],
   })
@@ -71,21 +71,21 @@ function failure(error, again) {
   if (error instanceof NoEd25519)
     return banner(
       'unknown',
-      html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address and a
-        browser of 2025.`,
+      html`<strong>Nothing was checked.</strong> This browser cannot verify Ed25519 signatures here: it needs a secure
+        address and a browser of 2025.`,
     )
   if (error instanceof NotTrusted)
     return banner(
       'revoked',
-      html`<strong>The trust document is refused.</strong> ${(REASONS[error.reason] ?? REASONS.malformed).join(' ')}`,
+      html`<strong>The trust document was rejected.</strong> ${(REASONS[error.reason] ?? REASONS.malformed).join(' ')}`,
     )
   if (error instanceof Broken)
     return banner(
       'revoked',
-      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit-log verify</code> from
-        another machine, and keep what it prints.`,
+      html`<strong>The log is not intact.</strong> ${error.message} Run <code>rescind audit-log verify</code> on another
+        machine, and keep its output.`,
     )
-  return problem(error, 'The log could not be checked.', again)
+  return problem(error, 'The log could not be verified.', again)
 }
 
 /**
@@ -97,20 +97,21 @@ async function check(pin, place, signal) {
   const note = new TextDecoder().decode((await call('GET', '/v1/audit-logs/checkpoint', undefined, { signal })).body)
   const signed = checkpoint(note)
   const { keys, anchor } = await trusted(pin, signed, signal)
-  if (!(await isSignedBy(signed, keys))) throw new Broken('No key that you trust signed the checkpoint.')
+  if (!(await isSignedBy(signed, keys))) throw new Broken('No trusted key signed the checkpoint.')
   /** @type {Map<string, Leaf>} */
   const leaves = new Map()
   if (!(await readLeaves(signed, anchor, leaves, place, signal))) return stopped()
-  const unsealed = await readEntries(leaves, place, signal)
-  if (unsealed === null) return stopped()
+  const pending = await readEntries(leaves, place, signal)
+  if (pending === null) return stopped()
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
-  if (missing) throw new Broken(`The entry svc_evt_${missing.entry} is gone before its retention is over.`)
-  const still = `${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'}`
+  if (missing) throw new Broken(`Entry svc_evt_${missing.entry} was deleted before the end of its retention.`)
+  const still = `${count(pending, 'entry', 'entries')} of the last ten minutes ${pending === 1 ? 'is' : 'are'}`
   return banner(
     'force',
-    html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every
-      hash, and every entry agree.${unsealed > 0 && ` ${still} not sealed yet.`} This page came from the same server;
-      <code>rescind audit-log verify</code> on another machine stays the judge, and remembers what it saw.`,
+    html`<strong>The log is intact</strong> from its first entry to entry ${number(signed.size)}: the signature, all
+      hashes and all entries match.${pending > 0 && ` ${still} not in the log yet.`} This page came from the same
+      server. <code>rescind audit-log verify</code> on another machine is independent of it, and remembers earlier
+      checkpoints.`,
   )
 }
 
@@ -136,7 +137,7 @@ async function trusted(pin, { origin }, signal) {
   return { keys: findValidKeys(held, 'log', Date.now()), anchor }
 }
 
-const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
+const stopped = () => banner('info', 'Stopped. The log was not verified.')
 
 /**
  * Read all leaves, and compare their root with the signed root, and with the anchor's root at its size.
@@ -152,7 +153,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
   if (anchor && anchor.size > signed.size)
     throw new Broken(
       `The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: ` +
-        'it was cut.',
+        'it was truncated.',
     )
   const tree = new Tree()
   let first = 0
@@ -164,7 +165,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
       for (const record of records(bundle)) {
         tree.add(record)
         if (tree.size === anchor?.size && tree.root() !== toBase64(anchor.root))
-          throw new Broken('The beginning of the log is another one than the trust document names: it was rewritten.')
+          throw new Broken('The log does not begin with the tree that the trust document names: it was rewritten.')
         const found = leaf(record)
         leaves.set(found.entry, found)
       }
@@ -174,9 +175,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
     signal,
   )
   if (whole && tree.root() !== signed.root)
-    throw new Broken(
-      'The leaves do not have the root that was signed: a record was changed, removed, inserted or moved.',
-    )
+    throw new Broken('The leaves do not match the signed root: a record was changed, removed, inserted or moved.')
   return whole
 }
 
@@ -190,7 +189,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
  */
 async function readEntries(leaves, place, signal) {
   let read = 0
-  let unsealed = 0
+  let pending = 0
   const parts = exported({ format: 'ndjson' }, signal)
   const whole = await advance(
     place,
@@ -201,13 +200,13 @@ async function readEntries(leaves, place, signal) {
         const entry = entryOf(line)
         if (!entry) continue
         read++
-        unsealed += compare(entry, leaves)
+        pending += compare(entry, leaves)
       }
       return { words: `${count(read, 'entry', 'entries')} compared` }
     },
     signal,
   )
-  return whole ? unsealed : null
+  return whole ? pending : null
 }
 
 /**
@@ -217,12 +216,12 @@ async function readEntries(leaves, place, signal) {
  */
 function compare({ id, sha256 }, leaves) {
   const name = id.replace('svc_evt_', '')
-  const sealed = leaves.get(name)
-  if (!sealed) {
-    if (madeAt(name) < now() / 1000 - SEALING_SECONDS) throw new Broken(`The entry ${id} was never sealed.`)
+  const appended = leaves.get(name)
+  if (!appended) {
+    if (madeAt(name) < now() / 1000 - APPEND_SECONDS) throw new Broken(`Entry ${id} was never appended.`)
     return 1
   }
-  if (sealed.sha256 !== sha256) throw new Broken(`The entry ${id} was changed after it was sealed.`)
+  if (appended.sha256 !== sha256) throw new Broken(`Entry ${id} was changed after it was appended.`)
   leaves.delete(name)
   return 0
 }

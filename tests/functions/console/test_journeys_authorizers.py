@@ -18,14 +18,14 @@ def test_who_lets_warrants_in_comes_first(console: Console) -> None:
     console.open("#/authorizers")
     told = world.get("authorizers/summary")
     expect(page.get_by_text(f"{told['unknown']} of 7")).to_be_visible()
-    expect(page.get_by_text(f"hold entry {told['sequence']}, the newest")).to_be_visible()
+    expect(page.get_by_text(f"enforce entry {told['sequence']}, the newest")).to_be_visible()
     rows = page.locator(".lines > *")
-    expect(rows.nth(0)).to_contain_text(f"May let revoked warrants in {told['unknown']}")
+    expect(rows.nth(0)).to_contain_text(f"May accept revoked warrants {told['unknown']}")
     expect(rows.nth(1)).to_contain_text(MARKUP)
     expect(rows.nth(1)).to_contain_text("never reported")
-    expect(page.get_by_role("row", name="Refuse everything 2")).to_be_visible()
+    expect(page.get_by_role("row", name="Failing closed 2")).to_be_visible()
     assert told["fail_closed"] == 2
-    expect(rows.filter(has_text="checkout-eu-1")).to_contain_text("holds it")
+    expect(rows.filter(has_text="checkout-eu-1")).to_contain_text("up to date")
     expect(page.get_by_role("link", name=RTL)).to_be_visible()
     console.check_looks("authorizers")
 
@@ -48,10 +48,10 @@ def test_only_the_service_says_who_refuses(console: Console) -> None:
         told = world.get(f"revocations/{made['id']}/propagation")["authorizers"]
         console.open(f"#/changes/{made['id']}")
         console.open("#/authorizers")
-        refuse = page.locator(".lines .row").filter(has_text="refuses all")
+        refuse = page.locator(".lines .row").filter(has_text="failing closed")
         expect(refuse).to_have_count(told["fail_closed"])
         console.open("#/overview")
-        expect(page.get_by_role("main")).not_to_contain_text("refuses everything")
+        expect(page.get_by_role("main")).not_to_contain_text("failing closed")
 
 
 def test_the_page_follows_what_authorizers_report(console: Console) -> None:
@@ -61,10 +61,10 @@ def test_the_page_follows_what_authorizers_report(console: Console) -> None:
     console.open("#/authorizers")
     newest = world.get("revocations/srl/status")["feed_sequence"]
     row = page.get_by_role("row").filter(has_text="checkout-us-2")
-    expect(row).to_contain_text("may let in")
+    expect(row).to_contain_text("not enforcing")
     row.get_by_role("link").focus()
     fleet.beat(world, late, sequence=newest)
-    expect(row).to_contain_text("holds it")
+    expect(row).to_contain_text("up to date")
     expect(row.get_by_role("link")).to_be_focused()
     console.act("checkout-eu-1", "Remove")
     world.post("revocations", warrant_id="svc_wrt_news", reason="news")
@@ -94,9 +94,9 @@ def test_a_row_that_moves_is_seen_to_move(console: Console) -> None:
         name = {"reduce": "checkout-us-2", "no-preference": "warehouse-door"}[motion]
         row = page.get_by_role("row").filter(has_text=name)
         expect(row).to_contain_text("edge")
-        expect(row).to_contain_text("may let in")
+        expect(row).to_contain_text("not enforcing")
         fleet.beat(world, world.id(f"authorizer {name}"), sequence=newest)
-        expect(row).to_contain_text("holds it")
+        expect(row).to_contain_text("up to date")
         assert bool(page.evaluate("window.moved")) == (motion == "no-preference")
 
 
@@ -110,7 +110,7 @@ def test_rows_are_found_sorted_and_kept_in_the_address(console: Console) -> None
     expect(rows.first).to_contain_text("29 entries")
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "303")
     console.check_looks("authorizers-large")
-    page.get_by_role("button", name="Hold newest 271").click()
+    page.get_by_role("button", name="Up to date 271").click()
     page.get_by_role("searchbox").press("End")
     page.get_by_role("searchbox").type(" edge kiosk-29")
     expect(rows).to_have_count(2)  # 291 and 296
@@ -120,12 +120,12 @@ def test_rows_are_found_sorted_and_kept_in_the_address(console: Console) -> None
     expect(name).to_have_attribute("aria-sort", "descending")
     expect(rows.first).to_contain_text("kiosk-296")
     page.get_by_role("button", name="Columns and filters").click()
-    page.get_by_role("checkbox", name="Last heard").uncheck()
-    page.get_by_label("Save this filter").fill("Kiosks")
+    page.get_by_role("checkbox", name="Last seen").uncheck()
+    page.get_by_label("Save filter as").fill("Kiosks")
     page.get_by_role("button", name="Save", exact=True).click()
     where = page.evaluate("location.hash")
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Keep as CSV").click()
+        page.get_by_role("button", name="Download CSV").click()
     lines = kept.value.path().read_text().splitlines()
     assert len(lines) == 3
     assert "kiosk-296" in lines[1]
@@ -134,7 +134,7 @@ def test_rows_are_found_sorted_and_kept_in_the_address(console: Console) -> None
     console.open(where)
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("kiosk-296")
-    expect(page.get_by_role("columnheader", name="Last heard")).to_have_count(0)
+    expect(page.get_by_role("columnheader", name="Last seen")).to_have_count(0)
     page.get_by_role("searchbox").fill("")
     page.get_by_role("button", name="Columns and filters").click()
     page.get_by_role("link", name="Kiosks").click()
@@ -157,7 +157,7 @@ def test_the_keyboard_is_enough(console: Console) -> None:
     page.keyboard.press("k")
     page.keyboard.press("x")
     expect(row.get_by_role("checkbox")).to_be_checked()
-    expect(page.get_by_text("1 chosen")).to_be_visible()
+    expect(page.get_by_text("1 selected")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("jx!")
     expect(page.get_by_role("searchbox")).to_have_value("jx!")
@@ -182,7 +182,7 @@ def test_the_keyboard_is_enough(console: Console) -> None:
     console.open("#/authorizers?q=jx!")
     page.keyboard.press("?")
     console.check_axe()
-    page.get_by_role("checkbox", name="Single letters").uncheck()
+    page.get_by_role("checkbox", name="single-letter").uncheck()
     page.get_by_role("button", name="Close").click()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).not_to_be_focused()

@@ -35,7 +35,7 @@ def test_tabs_ask_as_often_as_one(console: Console) -> None:
         tabs[-1].sign_in()
     for tab in tabs:
         tab.open("#/authorizers")
-        expect(tab.page.get_by_text("may let a revoked warrant in")).to_be_visible()
+        expect(tab.page.get_by_text("may accept a revoked warrant")).to_be_visible()
     asked: list[Page] = []
     console.page.context.on(
         "request", lambda each: asked.append(each.frame.page) if _is_poll(each) else None
@@ -75,7 +75,7 @@ def test_five_polls_take_nothing_away(console: Console) -> None:
 
     field = page.get_by_role("searchbox")
     field.fill("e")
-    page.get_by_role("checkbox", name="Choose").nth(3).check()
+    page.get_by_role("checkbox", name="Select").nth(3).check()
     page.locator(".scroll").evaluate("(each) => { each.scrollTop = 400 }")
     field.focus()
     field.evaluate("(each) => { each.value = 'edge'; each.setSelectionRange(1, 3); each.mine = 1 }")
@@ -87,7 +87,7 @@ def test_five_polls_take_nothing_away(console: Console) -> None:
           return [mine, value, selectionStart, selectionEnd] }"""
     ) == [1, "edge", 1, 3]
     assert page.locator(".scroll").evaluate("(each) => each.scrollTop") == before
-    expect(page.get_by_text("1 chosen")).to_be_visible()
+    expect(page.get_by_text("1 selected")).to_be_visible()
 
     row = page.locator(".lines .row").nth(10)
     row.locator(".lead").evaluate("(each) => getSelection().selectAllChildren(each)")
@@ -109,8 +109,8 @@ def test_old_data_says_how_old_it_is(console: Console) -> None:
     console.expect_failures(0)
     console.world.stop()
     console.be_away(seconds=20)
-    expect(page.get_by_text("As of 12:00 UTC. The service does not answer.")).to_be_visible()
-    expect(page.get_by_role("banner")).to_contain_text("No answer since 12:00 UTC")
+    expect(page.get_by_text("As of 12:00 UTC. The service is not responding.")).to_be_visible()
+    expect(page.get_by_role("banner")).to_contain_text("No response since 12:00 UTC")
     expect(page.locator(".lines .row").first).to_be_visible()
     console.world.start()
     console.be_away(seconds=40)

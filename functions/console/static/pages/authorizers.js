@@ -25,16 +25,16 @@ const STATES = /** @type {const} */ (['unknown', 'fail_closed', 'enforced'])
 /** @type {import('../table.js').Group[]} */
 const GROUPS = [
   {
-    title: 'May let revoked warrants in',
+    title: 'May accept revoked warrants',
     state: 'open',
-    note: 'not known to hold the newest entry, and not yet so old that they refuse everything',
+    note: 'not proven to enforce the newest entry, and not stale yet',
   },
   {
-    title: 'Refuse everything',
+    title: 'Failing closed',
     state: 'closed',
-    note: 'too old: they refuse all warrants until they hear from the service',
+    note: 'stale: they refuse all warrants until they reach the service',
   },
-  { title: 'Hold the newest', state: 'force' },
+  { title: 'Up to date', state: 'force' },
 ]
 
 export const title = 'Authorizers'
@@ -77,8 +77,8 @@ function sentence(counted) {
   return html`<strong class=${unknown ? 'state open' : null}
       >${unknown ? number(unknown) : 'None'} of ${number(registered)}</strong
     >
-    may let a revoked warrant in. ${number(enforced)} ${enforced === 1 ? 'holds' : 'hold'} entry
-    ${number(sequence ?? 0)}, the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
+    may accept a revoked warrant. ${number(enforced)} ${enforced === 1 ? 'enforces' : 'enforce'} entry
+    ${number(sequence ?? 0)}, the newest; ${number(closed)} ${closed === 1 ? 'is' : 'are'} failing closed.`
 }
 
 /** Return a bar with the share of authorizers in each state. @param {Summary | null} counted */
@@ -104,7 +104,7 @@ function bar(counted) {
 const fleet = () => ({
   id: 'authorizers',
   noun: 'authorizers',
-  sort: '-behind',
+  sort: '-lag',
   mark: 'state',
   groups: GROUPS,
   group: ({ enforcement }) => STATES.indexOf(enforcement),
@@ -120,23 +120,23 @@ const fleet = () => ({
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(160px, 2fr)', kind: 'name' },
     {
-      id: 'behind',
-      title: 'Behind',
+      id: 'lag',
+      title: 'Lag',
       width: '112px',
       kind: 'number',
       value: ({ lag_entries }) => lag_entries ?? Infinity,
       text: ({ lag_entries }) => String(lag_entries ?? ''),
-      cell: behind,
+      cell: lag,
     },
     {
-      id: 'closes',
-      title: 'Refuses all from',
+      id: 'fails_closed',
+      title: 'Fails closed at',
       width: '148px',
       from: 820,
       value: ({ fail_closed_at }) => fail_closed_at ?? null,
-      cell: closes,
+      cell: failsClosedAt,
     },
-    { id: 'heard', title: 'Last heard', width: '116px', of: 'last_seen_at', kind: 'time' },
+    { id: 'last_seen', title: 'Last seen', width: '116px', of: 'last_seen_at', kind: 'time' },
     {
       id: 'version',
       title: 'Version',
@@ -148,16 +148,16 @@ const fleet = () => ({
     },
     { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => ownerOf(owner) },
     {
-      id: 'old',
-      title: 'When too old',
-      text: ({ fail_open }) => (fail_open ? 'lets warrants in' : 'refuses'),
+      id: 'stale',
+      title: 'When stale',
+      text: ({ fail_open }) => (fail_open ? 'fails open' : 'fails closed'),
     },
     { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
     { id: 'program', title: 'Program', text: ({ type }) => type ?? '' },
-    { id: 'silent', title: 'Heartbeat', text: (each) => (isSilent(each, now(), size) ? 'missing' : 'regular') },
+    { id: 'heartbeat', title: 'Heartbeat', text: (each) => (isSilent(each, now(), size) ? 'missed' : 'regular') },
     {
-      id: 'refused',
-      title: 'Answers refused',
+      id: 'rejected',
+      title: 'Rejected responses',
       text: ({ refused }) =>
         Object.entries(refused)
           .map(([reason, times]) => `${times} ${reason}`)
@@ -165,30 +165,29 @@ const fleet = () => ({
     },
   ],
   sub: ({ enforcement, lag_entries: by, last_seen_at: at, owner, fail_open: open }) => [
-    enforcement !== 'enforced' &&
-      (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
+    enforcement !== 'enforced' && (by === undefined ? 'never reported · ' : `lag ${count(by, 'entry', 'entries')} · `),
     html`${when(at)} · <bdi>${ownerOf(owner)}</bdi>`,
-    open && html` · <b class="state wait">lets in when old</b>`,
+    open && html` · <b class="state wait">fails open</b>`,
   ],
   facets: (found) => {
     const newest = found
       .map(({ version }) => /^\d+\.\d+/.exec(version ?? '')?.[0] ?? '')
       .reduce((one, other) => (names.compare(one, other) < 0 ? other : one), '')
     return [
-      { title: 'May let in', query: 'state:unknown', state: 'open' },
-      { title: 'Refuse all', query: 'state:fail_closed', state: 'closed' },
-      { title: 'Hold newest', query: 'state:enforced', state: 'force' },
-      { title: 'Let in when old', query: 'old:lets' },
-      { title: 'Silent', query: 'silent:missing' },
-      { title: 'Refused answers', query: 'refused:1' },
-      ...(newest ? [{ title: `Below ${newest}`, query: `version:<${newest}` }] : []),
+      { title: 'Not enforcing', query: 'state:unknown', state: 'open' },
+      { title: 'Failing closed', query: 'state:fail_closed', state: 'closed' },
+      { title: 'Up to date', query: 'state:enforced', state: 'force' },
+      { title: 'Fails open', query: 'stale:open' },
+      { title: 'Missed heartbeat', query: 'heartbeat:missed' },
+      { title: 'Rejected responses', query: 'rejected:1' },
+      ...(newest ? [{ title: `Older than ${newest}`, query: `version:<${newest}` }] : []),
     ]
   },
-  bulk: may() ? [{ title: 'Remove…', run: take }] : [],
+  bulk: may() ? [{ title: 'Remove…', run: removeAll }] : [],
   actions,
   empty: html`<h2>No authorizer has registered yet</h2>
     <p>
-      An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
+      An authorizer is a program that accepts or refuses warrants. It appears here seconds after it starts with an API
       key:
     </p>
     <pre>rescind api-keys create gateway --scope authorizer --secret-file gateway.key</pre>
@@ -196,7 +195,7 @@ const fleet = () => ({
       may() &&
       html`<p>
         <button type="button" class="main" @click=${() => import('./first_steps.js').then(({ connect }) => connect())}>
-          Connect a gateway…
+          Connect an authorizer…
         </button>
       </p>`
     }`,
@@ -214,23 +213,23 @@ const isVersion = ({ version }, wanted) =>
 
 /** @param {Authorizer} authorizer */
 function state({ enforcement, sequence, equivocation }) {
-  if (enforcement === 'enforced') return html`<span class="soft">${icon('force')} holds it</span>`
-  if (enforcement === 'fail_closed') return tag('closed', 'refuses all')
-  return tag('open', equivocation ? 'not our entries' : sequence === null ? 'never reported' : 'may let in')
+  if (enforcement === 'enforced') return html`<span class="soft">${icon('force')} up to date</span>`
+  if (enforcement === 'fail_closed') return tag('closed', 'failing closed')
+  return tag('open', equivocation ? 'conflicting entries' : sequence === null ? 'never reported' : 'not enforcing')
 }
 
 /** @param {Authorizer} authorizer */
-function behind({ lag_entries: entries, equivocation }) {
+function lag({ lag_entries: entries, equivocation }) {
   if (entries === undefined || equivocation) return '–'
   return entries
     ? html`${number(entries)} <span class="soft">${entries === 1 ? 'entry' : 'entries'}</span>`
-    : html`<span class="soft">newest</span>`
+    : html`<span class="soft">none</span>`
 }
 
 /** @param {Authorizer} authorizer */
-function closes({ enforcement, fail_closed_at: from }) {
+function failsClosedAt({ enforcement, fail_closed_at: from }) {
   if (enforcement === 'enforced') return '–'
-  if (!from) return html`<span class="state open">no end known</span>`
+  if (!from) return html`<span class="state open">no limit known</span>`
   const isToday = second(from).slice(0, 10) === second(now()).slice(0, 10)
   return html`<time datetime=${from} title=${`${second(from)} UTC`}
     >${isToday ? second(from).slice(11) : minute(from)}</time
@@ -240,33 +239,31 @@ function closes({ enforcement, fail_closed_at: from }) {
 /** @param {Authorizer} each @returns {import('../parts/timeline.js').Thing} */
 function detail(each) {
   const newest = read(SUMMARY, OFTEN).data?.sequence ?? 0
-  const said = Object.entries(each.refused)
+  const rejected = Object.entries(each.refused)
   return {
     name: each.name,
     actions: actions(each),
     known: [
-      ['Reported', held(each, newest)],
+      ['Reported', reported(each, newest)],
       ['Identifier', html`<code>${each.id}</code>`],
-      ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
+      ['Program', [each.type ?? 'not reported', each.version && `, version ${each.version}`]],
       ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
       [
-        'Last heard',
-        html`${when(each.last_seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
-        missing after ${span(quietAfter(1))}.`,
+        'Last seen',
+        html`${when(each.last_seen_at)}${each.relay && html`, through the relay <bdi>${each.relay}</bdi>`}. A heartbeat
+        counts as missed after ${span(quietAfter(1))}.`,
       ],
-      ['Confirmed', when(each.verified_at, 'not reported')],
+      ['Last verified', when(each.verified_at, 'not reported')],
       [
-        'Too old after',
+        'Staleness limit',
         each.max_staleness_seconds === null
           ? 'not reported'
-          : `${span(each.max_staleness_seconds)}; it said that then it ${
-              each.fail_open ? 'lets warrants in' : 'refuses them'
-            }`,
+          : `${span(each.max_staleness_seconds)}, then it ${each.fail_open ? 'fails open' : 'fails closed'}`,
       ],
       [
-        'Answers it refused',
-        said.length
-          ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
+        'Rejected responses',
+        rejected.length
+          ? rejected.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
           : 'none',
       ],
       ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
@@ -276,8 +273,8 @@ function detail(each) {
 
 /** @param {Authorizer} each */
 const actions = (each) => [
-  { title: 'Copy the identifier', run: () => copy(each.id) },
-  may() && { title: 'Remove…', run: () => take([each]), danger: true },
+  { title: 'Copy identifier', run: () => copy(each.id) },
+  may() && { title: 'Remove…', run: () => removeAll([each]), danger: true },
 ]
 
 /**
@@ -285,25 +282,25 @@ const actions = (each) => [
  * @param {Authorizer} authorizer
  * @param {number} newest
  */
-function held({ equivocation, sequence }, newest) {
-  if (equivocation) return tag('revoked', 'entries that are not ours')
+function reported({ equivocation, sequence }, newest) {
+  if (equivocation) return tag('revoked', 'conflicting entries')
   if (sequence === null) return tag('unknown', 'nothing yet')
   return sequence >= newest
     ? tag('force', `entry ${number(sequence)}`)
-    : tag('wait', `entry ${number(sequence)}, ${count(newest - sequence, 'entry', 'entries')} behind`)
+    : tag('wait', `entry ${number(sequence)}, lag ${count(newest - sequence, 'entry', 'entries')}`)
 }
 
 /** Ask for confirmation, and remove these authorizers. @param {Authorizer[]} found */
-async function take(found) {
+async function removeAll(found) {
   const [only] = found
   const name = found.length === 1 && only ? only.name : `${number(found.length)} authorizers`
   const done = await ask({
-    title: 'Remove from the list',
+    title: found.length === 1 ? 'Remove authorizer' : 'Remove authorizers',
     action: `Remove ${name}`,
     danger: true,
     body: html`<p>
-      <bdi>${name}</bdi>: not counted any more when the service says who refuses a warrant. It is not stopped: an
-      authorizer that still runs goes on with its key. Revoke the key to stop it.
+      <bdi>${name}</bdi> will no longer count in the propagation of revocations. Removal does not stop an authorizer
+      that still runs. To stop it, revoke its API key.
     </p>`,
     run: async () => {
       for (const { id } of found) await remove(`/v1/authorizers/${id}`)
@@ -311,6 +308,6 @@ async function take(found) {
     },
   })
   if (!done) return
-  announce(found.length === 1 ? 'The authorizer is removed.' : `${name} are removed.`)
+  announce(found.length === 1 ? 'Authorizer removed.' : `${name} removed.`)
   if (location.hash === `#/authorizers/${only?.id}`) location.hash = '#/authorizers'
 }

@@ -24,9 +24,9 @@ export const KINDS = {
   srl_signer: 'SRL signer',
 }
 /** Object of "admits" for each kind. */
-const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', srl_signer: 'its lists' }
+const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', srl_signer: 'its SRLs' }
 const SHARES = /** @type {const} */ ([
-  ['half', 0.5],
+  ['50 %', 0.5],
   ['90 %', 0.9],
   ['99 %', 0.99],
   ['all', 1],
@@ -102,16 +102,16 @@ export function standing({
   unrevoked_at: undone,
   authorizers: { total: registered, enforced, fail_closed: closed },
 }) {
-  if (undone) return { state: 'superseded', words: 'taken back' }
-  if (feed?.total === 0) return { state: 'superseded', words: 'nothing of it is left' }
+  if (undone) return { state: 'superseded', words: 'unrevoked' }
+  if (feed?.total === 0) return { state: 'superseded', words: 'no revocations left' }
   if (kind === 'api_key')
     return complete
       ? { state: 'force', words: 'refused' }
-      : { state: 'wait', words: `${count(registered, 'authorizer')} registered by it` }
+      : { state: 'wait', words: `${count(registered, 'authorizer')} registered with it` }
   if (complete) return { state: 'force', words: 'refused everywhere' }
-  if (!registered) return { state: 'unknown', words: 'no authorizer tells' }
+  if (!registered) return { state: 'unknown', words: 'no registered authorizers' }
   if (feed?.sequence === null) return { state: 'wait', words: 'not in the feed yet' }
-  return { state: 'open', words: `not everywhere: ${number(enforced + closed)} of ${number(registered)}` }
+  return { state: 'open', words: `in progress: ${number(enforced + closed)} of ${number(registered)}` }
 }
 
 /**
@@ -124,8 +124,8 @@ export function stages(change, now) {
   const first = { title: 'Recorded', state: /** @type {State} */ ('force'), isReached: true }
   const at = `${second(change.recorded_at)} UTC`
   if (change.unrevoked_at) {
-    const undone = { title: 'Taken back', state: /** @type {State} */ ('superseded'), isReached: true }
-    const lines = [`${second(change.unrevoked_at)} UTC`, 'Online checks let it in again.']
+    const undone = { title: 'Unrevoked', state: /** @type {State} */ ('superseded'), isReached: true }
+    const lines = [`${second(change.unrevoked_at)} UTC`, 'Online checks accept it again.']
     return [
       { ...first, lines: [at] },
       { ...undone, since: took(since(change, change.unrevoked_at)), lines },
@@ -136,15 +136,15 @@ export function stages(change, now) {
     return [
       { ...first, lines: [at] },
       {
-        title: 'Nothing is left',
+        title: 'No revocations left',
         state: ended,
         isReached: true,
-        lines: ['What it revoked has ended, or was taken back.'],
+        lines: ['All its warrants have expired or were unrevoked.'],
       },
     ]
   }
   if (change.kind === 'api_key')
-    return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
+    return [{ ...first, lines: [at, 'The service refuses it from the next request.'] }, others(change)]
   const lines = [
     at,
     change.kind === 'srl_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`,
@@ -156,17 +156,17 @@ export function stages(change, now) {
 function others({ authorizers: { total: registered } }) {
   if (!registered)
     return {
-      title: 'No authorizer with it',
+      title: 'No authorizers affected',
       state: 'force',
       isReached: true,
-      lines: ['None is registered by it any more.'],
+      lines: ['No authorizer is registered with it.'],
     }
   return {
-    title: 'Authorizers find another key',
+    title: 'Authorizers need another key',
     state: 'wait',
     isReached: false,
     lines: [
-      `${count(registered, 'authorizer')} registered by it: none can report, or hear of changes, until it has another.`,
+      `${count(registered, 'authorizer')} registered with it cannot report or receive changes without another key.`,
     ],
   }
 }
@@ -187,7 +187,10 @@ function fed(change, now) {
     state: 'wait',
     isReached: false,
     share: published / total,
-    lines: total > 1 ? [`${number(published)} of ${number(total)} warrants are.`] : ['Authorizers cannot know of it.'],
+    lines:
+      total > 1
+        ? [`${number(published)} of ${number(total)} warrants are published.`]
+        : ['Authorizers have not received it.'],
   }
 }
 
@@ -196,7 +199,7 @@ function listed(change, now) {
   const { srl, srl_due_at: due, kind } = change
   if (srl)
     return {
-      title: `In list ${number(srl.version)}`,
+      title: `In SRL ${number(srl.version)}`,
       state: 'force',
       isReached: true,
       since: took(since(change, srl.issued_at)),
@@ -204,12 +207,12 @@ function listed(change, now) {
     }
   const isLate = due && now > Date.parse(due) + LATE
   return {
-    title: 'Not in a list yet',
+    title: 'Not in the SRL yet',
     state: 'wait',
     isReached: false,
     lines: [
-      ...(due ? [isLate ? 'The schedule is late.' : `Due by ${brief(due, now)}.`] : []),
-      `Who works from lists alone still lets ${WHAT[kind]} in.`,
+      ...(due ? [isLate ? 'The SRL is overdue.' : `Due by ${brief(due, now)}.`] : []),
+      `Authorizers that use only the SRL still accept ${WHAT[kind]}.`,
     ],
   }
 }
@@ -224,28 +227,28 @@ function held(change, now) {
   } = change
   if (!registered)
     return {
-      title: 'Held by',
+      title: 'Enforcement',
       state: 'unknown',
       isReached: false,
-      lines: ['No authorizer has registered, so none tells what it holds.'],
+      lines: ['No authorizer is registered, so none reports enforcement.'],
     }
   const some = enforced ? number(enforced) : 'none'
   const refusing =
-    closed > 0 && `${number(closed)} ${enforced ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
+    closed > 0 && `${number(closed)} ${enforced ? 'more ' : ''}${closed === 1 ? 'fails' : 'fail'} closed.`
   if (complete) {
     const lines = present([completed && brief(completed, now), refusing])
     const end = completed ? took(since(change, completed)) : undefined
     return {
-      title: closed ? `Held by ${some} of ${number(registered)}` : `Held by all ${number(registered)}`,
+      title: closed ? `Enforced by ${some} of ${number(registered)}` : `Enforced by all ${number(registered)}`,
       state: 'force',
       isReached: true,
       since: end,
       lines,
     }
   }
-  const open = `${count(unknown, 'authorizer')} may let ${WHAT[kind]} in.`
+  const open = `${count(unknown, 'authorizer')} may accept ${WHAT[kind]}.`
   return {
-    title: `Held by ${some} of ${number(registered)}`,
+    title: `Enforced by ${some} of ${number(registered)}`,
     state: enforced ? 'open' : 'wait',
     isReached: false,
     share: enforced / registered,
@@ -258,11 +261,11 @@ function held(change, now) {
  * @param {Api.LaggingAuthorizer} left
  */
 export function endOf({ enforcement, sequence, fail_open: isOpen, fail_closed_at: from }) {
-  if (enforcement === 'fail_closed') return from ? `refuses everything since ${second(from)}` : 'refuses everything'
-  if (enforcement === 'unsupported') return 'does not support tokens of a subject'
+  if (enforcement === 'fail_closed') return from ? `failing closed since ${second(from)}` : 'failing closed'
+  if (enforcement === 'unsupported') return 'does not support subject tokens'
   if (from) return `until ${second(from)}`
-  if (sequence === null) return 'never reported: no end known'
-  return isOpen ? 'lets warrants in when old: no end known' : 'did not tell its limit: no end known'
+  if (sequence === null) return 'never reported: no limit known'
+  return isOpen ? 'fails open: no limit' : 'staleness limit not reported'
 }
 
 /** Entries that a discontinuity of the feed skips. */
@@ -270,13 +273,13 @@ const BREAK = 2 ** 20
 
 /** Return by how many entries an authorizer lags. @param {Api.LaggingAuthorizer} left */
 export function behindOf({ sequence, lag_entries: behind }) {
-  if (sequence === null) return 'holds nothing'
-  if (behind !== null && behind >= BREAK) return `holds entry ${number(sequence)}, before a break`
+  if (sequence === null) return 'never reported'
+  if (behind !== null && behind >= BREAK) return `at entry ${number(sequence)}, before a discontinuity`
   return behind === null
-    ? `holds entry ${number(sequence)}`
+    ? `at entry ${number(sequence)}`
     : behind
-      ? `${count(behind, 'entry', 'entries')} behind`
-      : 'other entries'
+      ? count(behind, 'entry', 'entries')
+      : 'conflicting entries'
 }
 
 /** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
@@ -286,7 +289,7 @@ export function published({ feed, srl, is_complete: complete, completed_at: comp
       ? [
           /** @type {Happened} */ ({
             time: feed.issued_at,
-            said: `Feed entry ${number(feed.sequence ?? 0)} has it`,
+            said: `Published in feed entry ${number(feed.sequence ?? 0)}`,
             state: 'force',
           }),
         ]
@@ -295,24 +298,24 @@ export function published({ feed, srl, is_complete: complete, completed_at: comp
       ? [
           /** @type {Happened} */ ({
             time: srl.issued_at,
-            said: `List ${number(srl.version)} has it`,
+            said: `Published in SRL ${number(srl.version)}`,
             state: 'force',
           }),
         ]
       : []),
     ...(complete && completed
-      ? [/** @type {Happened} */ ({ time: completed, said: 'The last authorizer refuses it', state: 'force' })]
+      ? [/** @type {Happened} */ ({ time: completed, said: 'Refused by all authorizers', state: 'force' })]
       : []),
   ]
 }
 
 /** Return whether and how the contract permits to undo a change. @param {Change} change */
 export function undoing({ kind, can_unrevoke, unrevoked_at: undone, feed }) {
-  if (kind === 'api_key' || kind === 'signing_key') return 'A revoked key stays revoked.'
-  if (kind === 'srl_signer') return 'A revoked SRL signer stays revoked.'
-  if (undone) return `Taken back ${second(undone)} UTC.`
-  if (!can_unrevoke || feed?.total === 0) return 'Nothing of it is left to be taken back.'
-  return kind === 'batch' ? `${number(feed?.total ?? 0)} can be taken back.` : 'It can be taken back.'
+  if (kind === 'api_key' || kind === 'signing_key') return 'The revocation of a key is permanent.'
+  if (kind === 'srl_signer') return 'The revocation of an SRL signer is permanent.'
+  if (undone) return `Unrevoked ${second(undone)} UTC.`
+  if (!can_unrevoke || feed?.total === 0) return 'No warrant is left to unrevoke.'
+  return kind === 'batch' ? `${count(feed?.total ?? 0, 'warrant')} can be unrevoked.` : 'The warrant can be unrevoked.'
 }
 
 /** Format a time of today to the second, or any other time with its date. @param {string} time @param {number} now */

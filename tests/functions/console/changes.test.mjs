@@ -44,7 +44,7 @@ test('the shares are of all that are registered, late at most, and none before i
     for (const part of [0, 0.49, 0.5, 0.9, 0.99, 1]) {
       const seconds = Array.from({ length: Math.floor(registered * part) }, (_, index) => Math.floor(index ** 1.5))
       for (const { words, seconds: told } of shares(change(registered, seconds))) {
-        const share = { half: 0.5, '90 %': 0.9, '99 %': 0.99, all: 1 }[words]
+        const share = { '50 %': 0.5, '90 %': 0.9, '99 %': 0.99, all: 1 }[words]
         const true_ = registered ? seconds[Math.ceil(share * registered) - 1] : undefined
         if (true_ === undefined) assert.equal(told, null)
         else assert.ok(told >= true_ && (seconds.length > 200 || told === true_), `${registered} ${part} ${words}`)
@@ -70,7 +70,7 @@ test('nothing is said to be refused, or reached, before the service says so', ()
     assert.equal(reached[0], true)
   }
   assert.equal(standing(CASES[3]).words, 'refused everywhere')
-  assert.match(stages(CASES[1], AT + 181_000)[2].lines[0], /late/)
+  assert.match(stages(CASES[1], AT + 181_000)[2].lines[0], /overdue/)
   assert.match(stages(CASES[1], AT + 180_000)[2].lines[0], /Due by 12:01:00/)
 })
 

@@ -31,18 +31,18 @@ def test_an_incident_by_keyboard_alone(console: Console) -> None:
     expect(page).to_have_title(re.compile(rf"^\({unknown}\) Overview"))
     expect(page.get_by_role("navigation")).to_match_aria_snapshot(f"""
       - navigation "Pages":
-        - link "Authorizers {unknown} may let revoked warrants in"
+        - link "Authorizers {unknown} may accept revoked warrants"
     """)
     expect(page.get_by_role("main")).to_match_aria_snapshot(f"""
       - main:
         - heading "Overview" [level=1]
-        - link /May let revoked warrants in {unknown} of 7 authorizers/
-        - heading "Needs a person" [level=2]
+        - link /May accept revoked warrants {unknown} of 7 authorizers/
+        - heading "Action required" [level=2]
         - list:
           - listitem:
             - paragraph: warehouse-door
-            - text: /lets warrants in although \\d+ entries behind/
-            - link "Look"
+            - text: /fails open, with a lag of \\d+ entries/
+            - link "View"
     """)
 
     # Who lets it in?
@@ -67,7 +67,7 @@ def test_an_incident_by_keyboard_alone(console: Console) -> None:
     page.keyboard.type("svc_wrt_stolen")
     page.keyboard.press("Tab")
     page.keyboard.type("stolen at night")
-    _tab_to(console, dialog.get_by_role("button", name="Revoke it"))
+    _tab_to(console, dialog.get_by_role("button", name="Revoke warrant"))
     page.keyboard.press("Enter")
     console.wait("changes")
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("svc_wrt_stolen"))
@@ -78,28 +78,28 @@ def test_an_incident_by_keyboard_alone(console: Console) -> None:
     expect(page.get_by_role("main")).to_match_aria_snapshot("""
       - main:
         - heading /svc_wrt_stolen revoked/ [level=1]
-        - region "How far it has come":
+        - region "Propagation":
           - list:
             - listitem:
               - heading "Recorded" [level=3]
             - listitem:
               - heading /In the feed, entry \\d+/ [level=3]
             - listitem:
-              - heading /In list \\d+/ [level=3]
+              - heading /In SRL \\d+/ [level=3]
             - listitem:
-              - heading "Held by none of 7" [level=3]
-              - paragraph: 7 authorizers may let it in.
+              - heading "Enforced by none of 7" [level=3]
+              - paragraph: 7 authorizers may accept it.
         - heading "Time to deny" [level=2]
-        - heading "Who may still let it in" [level=2]
+        - heading "Lagging authorizers" [level=2]
         - region "authorizers"
-        - heading "What happened" [level=2]
+        - heading "Timeline" [level=2]
     """)
     expect(page.get_by_role("table").get_by_role("link", name="warehouse-door")).to_be_visible()
     console.check_axe()
     newest = world.get("authorizers/summary")["sequence"]
     for each in world.get("authorizers")["authorizers"]:
         fleet.beat(world, each["id"], sequence=newest)
-    expect(page.get_by_role("region", name="How far it has come")).to_contain_text("Held by all 7")
+    expect(page.get_by_role("region", name="Propagation")).to_contain_text("Enforced by all 7")
     assert world.get(page.url.partition("#/")[2])["is_complete"]
     expect(page).to_have_title(re.compile(r"^[^(]"))
     expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("mark.svg"))

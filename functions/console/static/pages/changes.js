@@ -37,7 +37,7 @@ import { happened, timeline } from '../parts/timeline.js'
 import { curve } from '../pictures/changes.js'
 import { may } from '../session.js'
 import { Table, whole } from '../table.js'
-import { takeBack, takeBackBatch } from '../parts/revocation_dialogs.js'
+import { unrevoke, unrevokeBatch } from '../parts/revocation_dialogs.js'
 
 /** @typedef {import('../changes.js').Change} Change */
 /** @typedef {import('../changes.js').Stage} Stage */
@@ -66,8 +66,8 @@ export async function show(main, context) {
     heading(title),
     banner(
       'info',
-      html`<strong>This key cannot read changes.</strong> Ask an administrator for one with the scope auditor, revoker
-        or admin.`,
+      html`<strong>This key cannot read changes.</strong> Ask an administrator for an API key with the scope auditor,
+        revoker or admin.`,
     ),
   )
   ready()
@@ -92,9 +92,10 @@ function showList(main, context) {
     }
     put(
       main,
-      heading(title, 'What was revoked in the last 7 days, and how far each has come.'),
+      heading(title, 'Revocations of the last 7 days and their propagation.'),
       table.element,
-      known.data?.cursor && html`<p class="soft">These are the newest. <a href="#/revocations">All revocations</a></p>`,
+      known.data?.cursor &&
+        html`<p class="soft">Only the newest changes are listed. <a href="#/revocations">All revocations</a></p>`,
     )
     table.draw(known, known.data && shown.rows)
     if (known.at || known.error) ready()
@@ -130,7 +131,7 @@ const listed = {
     { id: 'reason', title: 'Reason', width: 'minmax(120px, 2fr)', from: 900, kind: 'prose' },
     {
       id: 'by',
-      title: 'By',
+      title: 'Actor',
       width: 'minmax(100px, 1fr)',
       value: maker,
       cell: (row) => html`<bdi dir="auto">${maker(row)}</bdi>`,
@@ -139,7 +140,7 @@ const listed = {
   ],
   sub: (row) => html`${KINDS[/** @type {Change['kind']} */ (row.kind)]} · <bdi>${maker(row)}</bdi>`,
   facets: () => Object.entries(KINDS).map(([kind, words]) => ({ title: words, query: `kind:${kind}` })),
-  empty: html`<h2>Nothing was revoked in the last 7 days</h2>`,
+  empty: html`<h2>No revocations in the last 7 days</h2>`,
 }
 
 /** Page of one change. */
@@ -211,11 +212,11 @@ class Room {
         <div class="body">
           ${reach(change)}
           <section class="panel">
-            <h2>What happened</h2>
+            <h2>Timeline</h2>
             ${timeline(found)}
           </section>
           <section class="panel">
-            <h2>Facts</h2>
+            <h2>Details</h2>
             ${this.#facts(change)}
           </section>
         </div>
@@ -230,13 +231,10 @@ class Room {
   /** @param {ApiError | null} error */
   #missing(error) {
     if (!error) return html`<section class="panel">${skeleton(8)}</section>`
-    if (error.status !== 404) return [heading('Change'), problem(error, 'The change could not be shown.')]
+    if (error.status !== 404) return [heading('Change'), problem(error, 'The change could not be loaded.')]
     return [
-      heading(
-        'There is no such change',
-        'Nothing with this identifier was revoked, or the log does not have it any more.',
-      ),
-      html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`,
+      heading('Change not found', 'No revocation has this identifier, or its audit entries were deleted.'),
+      html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Search the audit log</a></p>`,
     ]
   }
 
@@ -275,16 +273,16 @@ class Room {
               this.#curve.element,
               html`<p class="soft">
                   <small
-                    >From the recording to each authorizer’s own report: at the latest then it
-                    refused.${isBound && points.length > 0 && ' Some may have held it earlier.'} Those that have not
-                    registered are not counted.</small
+                    >From the record of the change to the report of each
+                    authorizer.${isBound && points.length > 0 && ' Some may have enforced it earlier.'} Unregistered
+                    authorizers are not counted.</small
                   >
                 </p>
                 <p class="legend soft">
-                  <span class="force"><i></i> holds it</span><span class="closed"><i></i> refuses everything</span>
+                  <span class="force"><i></i> enforced</span><span class="closed"><i></i> failing closed</span>
                 </p>`,
             ]
-          : html`<p class="soft">No authorizer has registered, so none tells since when it refuses.</p>`
+          : html`<p class="soft">No authorizer is registered, so the time to deny is unknown.</p>`
       }
     </section>`
   }
@@ -298,7 +296,7 @@ class Room {
     authorizers: { total: registered, fail_closed: closed, unknown },
   }) {
     if (undone || feed?.total === 0 || (kind === 'api_key' && !registered)) return null
-    const title = kind === 'api_key' ? 'Whose key it was' : 'Who may still let it in'
+    const title = kind === 'api_key' ? 'Authorizers with this key' : 'Lagging authorizers'
     return html`<section class=${lagging.length > FEW ? 'panel left' : 'panel left few'}>
       <div class="head">
         <h2>${title}</h2>
@@ -308,14 +306,12 @@ class Room {
         lagging.length
           ? [this.#table?.element, printed(lagging)]
           : html`<p>
-              ${registered ? 'None of those that have registered.' : 'That is not known: no authorizer has registered.'}
+              ${registered ? 'No registered authorizer is lagging.' : 'Unknown: no authorizer is registered.'}
             </p>`
       }
       ${
         lagging.length < closed + unknown &&
-        html`<p class="soft">
-          Of ${number(closed + unknown)}, these ${number(lagging.length)} are told by the service.
-        </p>`
+        html`<p class="soft">The service lists ${number(lagging.length)} of ${number(closed + unknown)}.</p>`
       }
     </section>`
   }
@@ -355,13 +351,13 @@ class Room {
           html` <small class="soft">at ${second(now()).slice(11)} UTC</small>`,
         )
       } catch (error) {
-        put(this.#answer, problem(error, 'The service could not be asked.'))
+        put(this.#answer, problem(error, 'The check failed.'))
       }
     }
     const back = () =>
       kind === 'batch'
-        ? takeBackBatch(this.#undone, id, this.signal)
-        : takeBack({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
+        ? unrevokeBatch(this.#undone, id, this.signal)
+        : unrevoke({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
     const record = this.#token(change)
     const isUndoable = change.can_unrevoke && !change.unrevoked_at && may('revoker')
     return facts([
@@ -371,10 +367,10 @@ class Room {
         : []),
       ['Identifier', html`<code>${id}</code>`],
       [
-        'By',
+        'Actor',
         actor
           ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br /><code>${actor.key_id}</code>`}`
-          : 'not known',
+          : 'unknown',
       ],
       ...(feed?.total && !change.unrevoked_at
         ? [
@@ -388,7 +384,7 @@ class Room {
       ...(hooks.length
         ? [
             /** @type {[string, unknown]} */ ([
-              'Webhooks told',
+              'Webhook deliveries',
               hooks.map(
                 ({ id: hook, url }) =>
                   html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${called(new URL(url).host)}</a></p>`,
@@ -400,18 +396,16 @@ class Room {
         ? [
             /** @type {[string, unknown]} */ ([
               'Online check',
-              html`<button type="button" @click=${ask}>Ask now</button> ${this.#answer}`,
+              html`<button type="button" @click=${ask}>Check now</button> ${this.#answer}`,
             ]),
           ]
         : []),
       [
-        'Undo',
+        'Unrevoke',
         html`<p>${undoing(change)}</p>
           ${
             isUndoable &&
-            html`<button type="button" @click=${back}>
-              ${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}
-            </button>`
+            html`<button type="button" @click=${back}>${kind === 'batch' ? 'Unrevoke batch…' : 'Unrevoke…'}</button>`
           }`,
       ],
     ])
@@ -453,7 +447,7 @@ function head(change, record, copyReport) {
 
 /** @param {Stage[]} all */
 const rail = (all) =>
-  html`<section class="panel" aria-label="How far it has come">
+  html`<section class="panel" aria-label="Propagation">
     <ol class="stages">
       ${all.map(({ title: name, lines, state, since, share }, index) => {
         const next = all[index + 1]
@@ -481,11 +475,11 @@ const rail = (all) =>
 /** @param {Change} change */
 function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total: registered } }) {
   const links = {
-    warrant: [`#/revocations?warrant=${name}`, 'The warrant'],
-    batch: [`#/revocations?batch=${id}`, 'Its revocations'],
-    signing_key: ['#/keys', 'What went dark'],
-    api_key: [`#/api-keys/${id}`, 'The key'],
-    srl_signer: ['#/lists', 'The lists'],
+    warrant: [`#/revocations?warrant=${name}`, 'Warrant'],
+    batch: [`#/revocations?batch=${id}`, 'Revocations of the batch'],
+    signing_key: ['#/keys', 'Key hierarchy'],
+    api_key: [`#/api-keys/${id}`, 'API key'],
+    srl_signer: ['#/lists', 'SRL'],
   }
   const [address, words] = /** @type {[string, string]} */ (links[kind])
   const big = (/** @type {number} */ value, /** @type {string} */ noun) =>
@@ -494,7 +488,7 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total
       <dd>${number(value)}</dd>
     </div>`
   return html`<section class="panel">
-    <h2>Reach</h2>
+    <h2>Impact</h2>
     <dl class="reached">
       ${kind !== 'api_key' && kind !== 'srl_signer' && big(warrants, 'warrant')}
       ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}
@@ -513,8 +507,8 @@ const left = ({ id, kind }) => ({
   noun: 'authorizers',
   sort: 'state',
   groups: [
-    kind === 'api_key' ? { title: 'Registered by it', state: 'wait' } : { title: 'May let it in', state: 'open' },
-    { title: 'Refuse everything', state: 'closed' },
+    kind === 'api_key' ? { title: 'Registered with it', state: 'wait' } : { title: 'May accept it', state: 'open' },
+    { title: 'Failing closed', state: 'closed' },
   ],
   group: ({ enforcement }) => (enforcement === 'fail_closed' ? 1 : 0),
   open: (row) => `#/authorizers/${row.id}`,
@@ -529,15 +523,15 @@ const left = ({ id, kind }) => ({
       cell: stateOf,
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', kind: 'name' },
-    { id: 'end', title: 'End', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
+    { id: 'exposure', title: 'Exposure', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
     {
-      id: 'behind',
-      title: 'Behind',
+      id: 'lag',
+      title: 'Lag',
       width: '116px',
       value: ({ lag_entries }) => lag_entries ?? Infinity,
       text: behindOf,
     },
-    { id: 'heard', title: 'Last heard', width: '96px', of: 'last_seen_at', kind: 'time' },
+    { id: 'last_seen', title: 'Last seen', width: '96px', of: 'last_seen_at', kind: 'time' },
     {
       id: 'owner',
       title: 'Owner',
@@ -548,20 +542,20 @@ const left = ({ id, kind }) => ({
     },
   ],
   sub: (row) =>
-    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · ${behindOf(row)} ·
+    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · lag: ${behindOf(row)} ·
       ${when(row.last_seen_at)}`,
   empty: null,
 })
 
 /** @param {Left} row */
 const stateOf = ({ enforcement }) =>
-  enforcement === 'fail_closed' ? tag('closed', 'refuses all') : tag('open', 'may let in')
+  enforcement === 'fail_closed' ? tag('closed', 'failing closed') : tag('open', 'not enforcing')
 
 /** @param {Left} row */
 function end(row) {
   const { enforcement, fail_closed_at: from } = row
   if (from)
-    return html`${enforcement === 'fail_closed' ? 'refuses all since' : 'until'}
+    return html`${enforcement === 'fail_closed' ? 'failing closed since' : 'until'}
       <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
   return html`<span class=${enforcement === 'fail_closed' ? null : 'state open'} title=${endOf(row)}
     >${endOf(row)}</span
@@ -573,7 +567,7 @@ const printed = (rows) =>
   html`<table class="printed">
     <thead>
       <tr>
-        ${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}
+        ${['Authorizer', 'State', 'Exposure', 'Lag', 'Last seen', 'Owner'].map((each) => html`<th>${each}</th>`)}
       </tr>
     </thead>
     <tbody>

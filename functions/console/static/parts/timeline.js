@@ -70,16 +70,16 @@ export const timeline = ({ list, entry }) =>
           </li>`,
       )}
     </ol>
-    ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
+    ${!entry && html`<p class="soft">This key cannot read the audit log.</p>`}
     ${
       entry?.error &&
       problem(
         entry.error,
-        entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.',
+        entry.at ? 'The audit log is unavailable. The last data is shown.' : 'The audit log could not be loaded.',
       )
     }
     ${entry && !entry.at && !entry.error && skeleton(3)}
-    ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
+    ${entry?.data?.cursor && html`<p class="soft">Only the newest ${count(MOST, 'entry', 'entries')} are listed.</p>`}`
 
 /**
  * Return the history as a panel.
@@ -88,7 +88,7 @@ export const timeline = ({ list, entry }) =>
  */
 const happenedTo = (id, name) =>
   html` <section class="panel wide">
-    <h2>What happened</h2>
+    <h2>Timeline</h2>
     ${timeline(happened({ resource_id: id }, [], name))}
   </section>`
 
@@ -107,7 +107,7 @@ export function thing(path, seconds, { title, href, noun }, draw) {
     return [
       heading(title, back),
       entry.error
-        ? problem(entry.error, `The ${noun} could not be shown.`)
+        ? problem(entry.error, `The ${noun} could not be loaded.`)
         : html`<section class="panel">${skeleton(6)}</section>`,
     ]
   const { name, known, actions, more, parts } = draw(entry.data)

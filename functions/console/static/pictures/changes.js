@@ -115,7 +115,7 @@ export function curve(change, width, now) {
         <path class="curve" d=${line} />
       </g>
       ${fed !== null && mark(fed, at.bottom, 'in the feed', TOP - 8, width)}
-      ${old !== null && mark(old, at.bottom, 'too old from here', at.bottom - 8, width)}
+      ${old !== null && mark(old, at.bottom, 'failing closed', at.bottom - 8, width)}
       ${
         at.dots.length <= DOTS &&
         at.dots.map(

@@ -22,19 +22,19 @@ def test_what_waits_is_said_and_published(console: Console) -> None:
     """F468a: The overview says what waits for a list and that it is late, and publishes it."""
     page, status = console.page, console.world.get("revocations/srl/status")
     figures = page.locator(".figures a")
-    expect(figures.nth(2)).to_contain_text(f"in 3 h list {status['version']}")
-    warning = page.get_by_role("status").filter(has_text="recorded but not in the list yet")
+    expect(figures.nth(2)).to_contain_text(f"in 3 h SRL {status['version']}")
+    warning = page.get_by_role("status").filter(has_text="recorded but not in the SRL yet")
     expect(warning).to_contain_text(f"{status['pending']} changes are recorded")
-    expect(warning).to_contain_text("so the schedule is late")
+    expect(warning).to_contain_text("publication is overdue")
     assert status["pending"] >= WAITING
     expect(figures.nth(3)).to_contain_text(f"{status['count']}")
-    expect(console.panel("Needs a person")).to_contain_text("auditor")
+    expect(console.panel("Action required")).to_contain_text("auditor")
     console.check_looks("overview")
-    page.get_by_role("button", name="Publish now").click()
-    expect(figures.nth(2)).to_contain_text(f"list {status['version'] + 1}")
-    expect(figures.nth(3)).to_contain_text(f"all in list {status['version'] + 1}")
+    page.get_by_role("button", name="Publish SRL").click()
+    expect(figures.nth(2)).to_contain_text(f"SRL {status['version'] + 1}")
+    expect(figures.nth(3)).to_contain_text(f"all in SRL {status['version'] + 1}")
     expect(warning).to_have_count(0)
-    expect(page.get_by_role("button", name="Publish now")).to_have_count(0)
+    expect(page.get_by_role("button", name="Publish SRL")).to_have_count(0)
     assert console.world.get("revocations/srl/status")["pending"] == 0
 
 
@@ -48,28 +48,28 @@ def test_what_needs_a_person_is_complete(console: Console) -> None:
     world.post(f"api-keys/{world.id('auditor')}/rotate", grace_seconds=3600)
     console.open("#/settings")
     console.open("#/overview")
-    tasks = console.panel("Needs a person")
+    tasks = console.panel("Action required")
     lines = tasks.get_by_role("listitem")
     expect(lines.nth(0)).to_contain_text("warehouse-door")
-    expect(lines.nth(0)).to_contain_text("lets warrants in although")
-    expect(lines.nth(0)).to_contain_text("behind; edge")
-    expect(lines.nth(1)).to_contain_text("5 authorizers silent")
-    expect(lines.nth(1)).to_contain_text("for longer than 6 min")
-    expect(lines.nth(2)).to_contain_text("webhook, accepts nothing since 1 h ago")
+    expect(lines.nth(0)).to_contain_text("fails open, with a lag of")
+    expect(lines.nth(0)).to_contain_text("; edge")
+    expect(lines.nth(1)).to_contain_text("5 authorizers missed a heartbeat")
+    expect(lines.nth(1)).to_contain_text("for more than 6 min")
+    expect(lines.nth(2)).to_contain_text("webhook, failing since 1 h ago")
     expect(lines.nth(3)).to_contain_text("signing key, suspended")
-    expect(lines.nth(5)).to_contain_text("API key, ends in 5 days")
-    expect(lines.nth(6)).to_contain_text("may do everything and never ends")
+    expect(lines.nth(5)).to_contain_text("API key, expires in 5 days")
+    expect(lines.nth(6)).to_contain_text("full access, never expires")
     expect(tasks).not_to_contain_text("auditor")
     console.check_axe()
     # F1510a: A newer key of the account, of any name, takes the place of one that ends.
     account, ends = world.id("fraud-desk"), "2027-11-21T12:00:00Z"
     for scopes in (["signer"], ["revoker", "signer"]):
-        expect(tasks).to_contain_text("ends in 5 days")
+        expect(tasks).to_contain_text("expires in 5 days")
         named = {"name": "next desk", "service_account_id": account, "expires_at": ends}
         world.post("api-keys", scopes=scopes, **named)
         console.load()
         console.sign_in()
-    expect(tasks).not_to_contain_text("ends in 5 days")
+    expect(tasks).not_to_contain_text("expires in 5 days")
 
 
 def test_each_number_leads_to_its_rows(console: Console) -> None:
@@ -98,17 +98,17 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
     hours = world.get("revocations/counts?interval=hour&from=2026-11-21&to=2026-11-21")["hours"]
     expect(bars).to_have_count(12)
     made, by_key = hours[11]["created"], hours[11]["by_key"]
-    said = f"2026-11-21 11:00: {made} revocations, and {by_key} warrants by their keys"
+    said = f"2026-11-21 11:00: {made} revocations, and {by_key} warrants by key revocation"
     assert made
     assert by_key
     expect(bars.nth(10)).to_have_accessible_name(said)
     bars.nth(10).click()
     expect(page.locator(".sheet").get_by_text(f"{made} rows")).to_be_visible()
     page.go_back()
-    page.get_by_role("link", name="by their keys", exact=True).click()
-    expect(page.locator(".lines .row").first).to_contain_text("revoked 2 keys")
+    page.get_by_role("link", name="by key revocation", exact=True).click()
+    expect(page.locator(".lines .row").first).to_contain_text("revoked 2 signing keys")
     console.open("#/overview")
-    page.get_by_role("link", name="Look").nth(1).click()
+    page.get_by_role("link", name="View").nth(1).click()
     console.wait("authorizers")
     expect(page.locator(".lines .row")).to_have_count(5)
 
@@ -121,11 +121,11 @@ def test_an_older_service_hides_what_it_does_not_tell(console: Console) -> None:
         page.route(path, lambda route: route.fulfill(status=404, json={}))
     console.load()
     console.sign_in()
-    said = page.get_by_text("This service is older and does not tell.")
+    said = page.get_by_text("This version of the service does not provide this data.")
     expect(said).to_have_count(3)
     expect(page.get_by_role("alert")).to_have_count(0)
-    expect(console.panel("Needs a person")).to_contain_text("Nightly")
-    expect(page.locator(".figures a").nth(0)).to_contain_text("The list ends")
+    expect(console.panel("Action required")).to_contain_text("Nightly")
+    expect(page.locator(".figures a").nth(0)).to_contain_text("SRL expiry")
     console.check_axe()
 
 
@@ -136,7 +136,7 @@ def test_a_wrong_clock_of_the_browser_changes_no_age(console: Console) -> None:
         console.set_browser_clock(console.world.clock() + timedelta(hours=hours))
         console.open("#/settings")
         console.open("#/overview")
-        expect(console.panel("Newest changes").get_by_role("listitem").first).to_contain_text(
+        expect(console.panel("Recent changes").get_by_role("listitem").first).to_contain_text(
             "4 min ago"
         )
         expect(page.locator(".figures a").nth(2)).to_contain_text("in 3 h")
@@ -149,15 +149,15 @@ def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console
     visitor.pass_time(hours=3, minutes=35)
     visitor.sign_in()
     ends = page.locator(".figures a").nth(2)
-    expect(ends).to_contain_text(f"list {version}")
+    expect(ends).to_contain_text(f"SRL {version}")
     visitor.pass_time(minutes=10)
-    alarm = page.get_by_role("status").filter(has_text=f"List {version} expired")
-    expect(alarm).to_contain_text("refuses every warrant")
+    alarm = page.get_by_role("status").filter(has_text=f"SRL {version} expired")
+    expect(alarm).to_contain_text("fail closed")
     expect(ends).to_contain_text("expired")
     expect(page.locator(".force")).to_have_count(0)
     visitor.check_looks("overview-expired", ["dark", "phone"])
-    page.get_by_role("button", name="Publish now").click()
-    expect(ends).to_contain_text(f"list {version + 1}, signed")
+    page.get_by_role("button", name="Publish SRL").click()
+    expect(ends).to_contain_text(f"SRL {version + 1}, signed")
     expect(alarm).to_have_count(0)
 
 
@@ -167,10 +167,10 @@ def test_what_was_shown_stays_if_the_server_dies(console: Console) -> None:
     console.expect_failures(0)
     console.world.stop()
     stale = page.get_by_role("status").filter(has_text="As of 12:00 UTC")
-    expect(stale).to_contain_text("The service does not answer as it should")
+    expect(stale).to_contain_text("The service is not responding")
     expect(page.locator(".figures a")).to_have_count(4)
-    page.get_by_role("button", name="Publish now").click()
-    expect(page.get_by_role("alert")).to_contain_text("The list could not be published.")
+    page.get_by_role("button", name="Publish SRL").click()
+    expect(page.get_by_role("alert")).to_contain_text("The SRL could not be published.")
     console.check_axe()
 
 
@@ -189,7 +189,7 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
     console.load()
     console.sign_in()
     fault = console.panel("Revocations per day").get_by_role("alert")
-    expect(fault).to_contain_text("The revocations per day could not be shown.")
+    expect(fault).to_contain_text("The revocations per day could not be loaded.")
     expect(fault).to_contain_text("The store does not answer.")
     expect(page.get_by_role("alert")).to_have_count(1)
     expect(page.locator(".figures a")).to_have_count(4)
@@ -220,11 +220,11 @@ def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
     visitor.expect_failures(403)
     visitor.sign_in("reader")
     page = visitor.page
-    expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
+    expect(page.get_by_text("You have read-only access.")).to_be_visible()
     expect(page.locator(".figures a")).to_have_count(4)
     refused = visitor.panel("Revocations per day").get_by_role("status")
-    expect(refused).to_contain_text("Ask an administrator for a key with the scope auditor.")
-    expect(page.get_by_role("status").filter(has_text="the schedule is late")).to_be_visible()
+    expect(refused).to_contain_text("Ask an administrator for an API key with the scope auditor.")
+    expect(page.get_by_role("status").filter(has_text="publication is overdue")).to_be_visible()
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
     visitor.check_axe()
 
@@ -236,7 +236,7 @@ def test_three_steps_stand_in_place_of_zeros(visitor: Console) -> None:
     # The list of two weeks ago has expired.
     console.world.post("revocations/srl/regenerate")
     console.sign_in()
-    steps = console.panel("Three steps").get_by_role("listitem")
+    steps = console.panel("Get started in three steps").get_by_role("listitem")
     expect(steps).to_have_count(3)
     expect(page.get_by_text("No authorizer has registered yet.")).to_be_visible()
     expect(console.panel("Revocations per day")).to_be_hidden()
@@ -265,9 +265,9 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
     world.run_schedule()
     visitor.sign_in_by_link()
     visitor.settle()
-    page.get_by_role("button", name="Connect a gateway").click()
+    page.get_by_role("button", name="Connect an authorizer").click()
     visitor.check_axe()
-    page.get_by_role("button", name="Make its key").click()
+    page.get_by_role("button", name="Create key").click()
     shown = page.locator("dialog pre")
     waits = page.get_by_role("dialog").get_by_role("status").filter(has_text="Waiting for")
     expect(waits).to_contain_text("the first request with this key")
@@ -283,8 +283,8 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
     run = ["sh", "-c", "\n".join(commands).replace("python -m", "exec python -m")]
     with subprocess.Popen(run, cwd=tmp_path, env=surroundings) as gateway:
         try:
-            expect(page.get_by_role("dialog")).to_contain_text("gateway reports: entry 0")
-            page.get_by_role("button", name="I have stored the key").click()
+            expect(page.get_by_role("dialog")).to_contain_text("gateway reported entry 0")
+            page.get_by_role("button", name="Done").click()
             expect(page.get_by_role("listitem").filter(has_text="done")).to_have_count(1)
             (found,) = world.get("authorizers?include=enforcement")["authorizers"]
             assert (found["name"], found["owner"]) == ("gateway", "gateway@acme.svc")
@@ -306,12 +306,12 @@ def test_a_gateway_whose_account_is_there(console: Console) -> None:
     page, world = console.page, console.world
     account = world.post("service-accounts", name="gateway")["id"]
     console.open("#/authorizers")
-    page.get_by_role("button", name="Connect a gateway").click()
+    page.get_by_role("button", name="Connect an authorizer").click()
     console.expect_failures(409)
-    page.get_by_role("button", name="Make its key").click()
-    page.get_by_role("button", name="I have stored the key").click()
+    page.get_by_role("button", name="Create key").click()
+    page.get_by_role("button", name="Done").click()
     assert len(world.get(f"service-accounts/{account}/api-keys")["api_keys"]) == 1
-    page.get_by_role("button", name="Connect a gateway").click()
+    page.get_by_role("button", name="Connect an authorizer").click()
     page.get_by_label("Name").fill("Not a name")
-    page.get_by_role("button", name="Make its key").click()
-    expect(page.get_by_role("dialog", name="Connect a gateway")).to_be_visible()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_role("dialog", name="Connect an authorizer")).to_be_visible()

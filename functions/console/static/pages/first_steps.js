@@ -19,20 +19,20 @@ export function firstSteps(place, signal) {
     put(
       place,
       html`<section class="panel">
-        <h2>Three steps to the first refused warrant</h2>
+        <h2>Get started in three steps</h2>
         <ol class="steps">
           ${step(
-            'Make a root key. Issuers and notaries hang below it; they sign warrants.',
+            'Create a root key. The issuer and notary keys below it sign warrants.',
             some('/v1/keys?limit=1'),
-            html`<a class="button" href="#/keys">Make a root key</a>`,
+            html`<a class="button" href="#/keys">Create root key</a>`,
           )}
           ${step(
-            'Connect a gateway. It decides about warrants, and reports what it holds.',
+            'Connect an authorizer. It accepts or refuses warrants, and reports its feed entry.',
             some('/v1/authorizers?limit=1'),
-            may() && html`<button type="button" @click=${connect}>Connect a gateway…</button>`,
+            may() && html`<button type="button" @click=${connect}>Connect an authorizer…</button>`,
           )}
           ${step(
-            'Revoke a warrant to see it happen.',
+            'Revoke a warrant and follow its propagation.',
             false,
             html`<a class="button" href="#/revocations">Revoke a warrant</a>`,
           )}
@@ -46,20 +46,20 @@ export function firstSteps(place, signal) {
 export async function connect() {
   const { endField } = await import('./api_keys.js')
   const made = await ask({
-    title: 'Connect a gateway',
-    action: 'Make its key',
-    failed: 'The key could not be made.',
+    title: 'Connect an authorizer',
+    action: 'Create key',
+    failed: 'The key could not be created.',
     body: [
       html`<p>
-        A gateway is a program that decides about warrants. It gets an account and a key of its own, which goes on when
-        you are signed out.
+        An authorizer is a program that accepts or refuses warrants. It gets its own service account and API key, which
+        do not depend on your session.
       </p>`,
       field(
         'Name',
         exactInput('name', { maxlength: 63, pattern: '[a-z0-9][a-z0-9\\-]*', value: 'gateway' }),
-        'Small letters, digits and dashes: so the audit log calls it.',
+        'Lowercase letters, digits and dashes. The audit log shows this name.',
       ),
-      endField('Its key ends after'),
+      endField('Key expires after'),
     ],
     run: async (form, headers) => {
       const name = String(form.get('name'))
@@ -119,25 +119,25 @@ async function start({ key, account, pin: roots }) {
     put(
       state,
       reported
-        ? html`${icon('force')} <bdi>${reported.name}</bdi> reports: entry ${reported.sequence ?? 'none'},
-            ${when(reported.last_seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
+        ? html`${icon('force')} <bdi>${reported.name}</bdi> reported entry ${reported.sequence ?? 'none'},
+            ${when(reported.last_seen_at)}. <a href=${`#/authorizers/${reported.id}`}>View</a>`
         : used
-          ? html`${icon('wait')} The key is used, ${when(used)}. Waiting for the first report …`
+          ? html`${icon('wait')} Key used ${when(used)}. Waiting for the first heartbeat …`
           : html`${icon('wait')} Waiting for the first request with this key …`,
     )
   }, open.signal)
   await ask({
-    title: 'Start the gateway',
-    action: 'I have stored the key',
+    title: 'Start the authorizer',
+    action: 'Done',
     run: async () => true,
     firm: true,
     wide: true,
-    body: html`<p>Run this where the gateway is. The key is not shown again.</p>
+    body: html`<p>Run these commands on the host of the authorizer. The key is not shown again.</p>
       <pre class="secret">${command}</pre>
       ${copyButton(command)}
       <p class="soft">
-        The pin comes from the service: compare it with <code>rescind trust show</code> where you trust it. The same
-        settings start the ten lines of a program of your own.
+        The pin comes from the service. Compare it with the output of <code>rescind trust show</code> on a machine that
+        you trust. Your own programs can use the same settings.
       </p>
       ${state}`,
   })

@@ -115,16 +115,15 @@ function sentence(fleet) {
     unregistered,
   } = /** @type {Api.FleetSummary} */ (fleet.data)
   const time = `As of ${second(fleet.at).slice(11)} UTC.`
-  const clients = count(unregistered.length, 'client')
+  const clients = count(unregistered.length, 'unregistered authorizer')
   const at = unregistered.length
-    ? html`<strong class="state open">${clients}</strong> without a registration:
-        ${unregistered.map((each) => each.name).join(', ')}. ${time}`
+    ? html`<strong class="state open">${clients}</strong>: ${unregistered.map((each) => each.name).join(', ')}. ${time}`
     : time
   if (!registered) return html`No authorizer has registered yet. ${unregistered.length > 0 && at}`
   if (!unknown)
-    return html`${number(registered)} of ${number(registered)} registered authorizers refuse what is revoked. ${at}`
-  const most = enforced + closed > unknown ? 'Most registered authorizers refuse what is revoked.' : ''
-  return html`${most} <strong class="state open">${count(unknown, 'authorizer')}</strong> may still let some in. ${at}`
+    return html`${number(registered)} of ${number(registered)} registered authorizers refuse revoked warrants. ${at}`
+  const most = enforced + closed > unknown ? 'Most registered authorizers refuse revoked warrants.' : ''
+  return html`${most} <strong class="state open">${count(unknown, 'authorizer')}</strong> may still accept some. ${at}`
 }
 
 /** Return one banner for data that could not be renewed. @param {Known} known */
@@ -133,8 +132,8 @@ function stale({ fleet, list }) {
   return entry
     ? banner(
         'unknown',
-        html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service does not answer as it should;
-          what is shown stays until it does.`,
+        html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service is not responding. The last data
+          is shown.`,
       )
     : null
 }
@@ -153,13 +152,13 @@ function alarm(list, fault) {
     put(fault)
     try {
       const made = /** @type {Api.PublishedList} */ (await post('/v1/revocations/srl/regenerate'))
-      announce(`List ${made.version} is published.`)
+      announce(`SRL ${made.version} published.`)
     } catch (error) {
-      put(fault, problem(error, 'The list could not be published.'))
+      put(fault, problem(error, 'The SRL could not be published.'))
     }
     button.disabled = false
   }
-  const button = may() && html`<button type="button" class="main" @click=${publish}>Publish now</button>`
+  const button = may() && html`<button type="button" class="main" @click=${publish}>Publish SRL</button>`
   return banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, list, now()), button)
 }
 
@@ -193,7 +192,7 @@ function numbers({ fleet, list }) {
           fleet,
           summary,
           '#/authorizers?q=state:unknown',
-          'May let revoked warrants in',
+          'May accept revoked warrants',
           ({ unknown, total: registered }) => [
             number(unknown),
             `of ${count(registered, 'authorizer')}`,
@@ -201,16 +200,16 @@ function numbers({ fleet, list }) {
           ],
         ),
       fleet &&
-        card(fleet, summary, '#/authorizers?q=state:enforced', 'Hold the newest entry', ({ enforced, sequence }) => [
+        card(fleet, summary, '#/authorizers?q=state:enforced', 'Up to date', ({ enforced, sequence }) => [
           number(enforced),
-          sequence === null ? 'the feed has no entry yet' : `entry ${number(sequence)}`,
+          sequence === null ? 'no feed entry yet' : `entry ${number(sequence)}`,
         ]),
       list &&
-        card(list, status, '#/lists', 'The list ends', ({ version, expires_at, key_id }) => {
+        card(list, status, '#/lists', 'SRL expiry', ({ version, expires_at, key_id }) => {
           const left = (Date.parse(expires_at) - now()) / 1000
           return left > 0
-            ? [`in ${span(left)}`, `list ${number(version)}, signed by ${short(key_id)}`]
-            : ['expired', `list ${number(version)}: all who use it refuse all`, 'expired']
+            ? [`in ${span(left)}`, `SRL ${number(version)}, signed by ${short(key_id)}`]
+            : ['expired', `SRL ${number(version)}: authorizers that use it fail closed`, 'expired']
         }),
       list &&
         card(
@@ -221,8 +220,8 @@ function numbers({ fleet, list }) {
           ({ count: size, version, pending, pending_truncated: more }) => [
             number(size),
             pending || more
-              ? `${number(pending)}${more ? ' or more' : ''} wait for list ${number(version + 1)}`
-              : `all in list ${number(version)}`,
+              ? `${number(pending)}${more ? ' or more' : ''} pending for SRL ${number(version + 1)}`
+              : `all in SRL ${number(version)}`,
           ],
         ),
     ]}
@@ -238,8 +237,8 @@ function numbers({ fleet, list }) {
  */
 function waits({ error }, what, path, lines) {
   if (!error) return skeleton(lines)
-  if (error.status === 404) return html`<p class="soft">This service is older and does not tell.</p>`
-  return problem(error, `${what} could not be shown.`, () => retry(path))
+  if (error.status === 404) return html`<p class="soft">This version of the service does not provide this data.</p>`
+  return problem(error, `${what} could not be loaded.`, () => retry(path))
 }
 
 /** @param {Known} known */
@@ -260,7 +259,7 @@ function needs(known) {
   const paths = ['/v1/authorizers/summary', '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys']
   const again = () => paths.forEach(retry)
   return html`<section class="panel">
-    <h2>Needs a person</h2>
+    <h2>Action required</h2>
     ${
       found.length > 0 &&
       html`<ul class="tasks">
@@ -278,8 +277,8 @@ function needs(known) {
       </ul>`
     }
     ${found.length > TASKS && html`<p class="soft">${number(found.length - TASKS)} more</p>`}
-    ${faults[0] && problem(faults[0], 'Not all that needs a person could be read.', again)}
-    ${!found.length && !faults[0] && (isRead ? html`<p class="soft">Nothing needs a person.</p>` : skeleton(4))}
+    ${faults[0] && problem(faults[0], 'Some tasks could not be loaded.', again)}
+    ${!found.length && !faults[0] && (isRead ? html`<p class="soft">No action is required.</p>` : skeleton(4))}
   </section>`
 }
 
@@ -312,41 +311,41 @@ function ofFleet(counted) {
     if (!size && !some.length) return []
     const [only] = some
     if (some.length === 1 && only)
-      return [{ state, what: called(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'Look' }]
+      return [{ state, what: called(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'View' }]
     return [
       {
         state,
         what: `${count(some.length || size, 'authorizer')} ${words}`,
         why: [many, names(some), some.length > 3 && ' …'],
         href: `#/authorizers?q=${query}`,
-        action: 'Look',
+        action: 'View',
       },
     ]
   }
   const lets = found.filter(({ fail_open }) => fail_open)
   const quiet = found.filter((each) => isSilent(each, now(), counted.total))
   const old = (/** @type {Api.Authorizer} */ { lag_entries: behind, owner }) =>
-    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'};
+    html`fails open${behind ? `, with a lag of ${count(behind, 'entry', 'entries')}` : ' when stale'};
       <bdi>${ownerOf(owner)}</bdi>`
   return [
     ...line(
       'revoked',
       found.filter(({ equivocation }) => equivocation),
       0,
-      'hold what another service said',
-      () => 'told of entries that this service did not publish',
-      'told of entries that this service did not publish',
+      'with conflicting entries',
+      () => 'reported entries that this service did not publish',
+      'reported entries that this service did not publish',
       'state:unknown',
     ),
-    ...line('open', lets, counted.fail_open, 'let warrants in though old', old, 'set so', 'old:lets'),
+    ...line('open', lets, counted.fail_open, 'fail open when stale', old, 'by configuration', 'stale:open'),
     ...line(
       'open',
       quiet,
       counted.missed_heartbeat,
-      'silent',
-      () => `silent for longer than ${span(quietAfter(counted.total))}`,
-      `for longer than ${span(quietAfter(counted.total))}`,
-      'silent:missing',
+      'missed a heartbeat',
+      () => `no heartbeat for more than ${span(quietAfter(counted.total))}`,
+      `no heartbeat for more than ${span(quietAfter(counted.total))}`,
+      'heartbeat:missed',
     ),
   ]
 }
@@ -358,11 +357,11 @@ function ofFleet(counted) {
 function broken({ id, url, status, disabled_reason, failing_since, deferred_events }) {
   const why =
     status === 'disabled'
-      ? disabled_reason !== 'requested' && 'webhook, disabled as it failed'
+      ? disabled_reason !== 'requested' && 'webhook, disabled after failures'
       : failing_since
-        ? html`webhook, accepts nothing since ${when(failing_since)}`
-        : deferred_events > 0 && `webhook, refused ${count(deferred_events, 'event')}`
-  return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'Look' }] : []
+        ? html`webhook, failing since ${when(failing_since)}`
+        : deferred_events > 0 && `webhook, ${count(deferred_events, 'deferred event')}`
+  return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'View' }] : []
 }
 
 /** @param {Api.SigningKey} key @returns {Task} */
@@ -371,7 +370,7 @@ const suspension = ({ id, name }) => ({
   what: named(name),
   why: 'signing key, suspended: enable it or revoke it',
   href: `#/keys/${id}`,
-  action: 'Decide',
+  action: 'Review',
 })
 
 /**
@@ -414,10 +413,10 @@ function ending(keys) {
     // For later keys, compare only the names.
     .filter((key, index) => !isReplaced(key, index < TASKS ? ofAccount(key, keys) : namesakes(key.name, keys)))
   return [
-    ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
+    ...soon.map((key) => task(key, html`API key, expires ${when(key.expires_at)}`, 'Rotate')),
     ...inUse
       .filter(({ scopes, expires_at }) => scopes.includes('admin') && !expires_at)
-      .map((key) => task(key, 'API key, may do everything and never ends', 'Look')),
+      .map((key) => task(key, 'API key with full access, never expires', 'View')),
   ]
 }
 
@@ -428,7 +427,7 @@ function ripe({ key_id, status, activates_at }) {
     {
       state: 'wait',
       what: html`<code>${short(key_id)}</code>`,
-      why: 'list signer, pending, and may sign now',
+      why: 'SRL signer, pending, ready to activate',
       href: '#/lists',
       action: 'Activate',
     },
@@ -468,7 +467,7 @@ function bars(entry, isFirst, isHourly) {
   if (!entry)
     return html`<section class="panel">
       <h2>${name}</h2>
-      ${banner('info', 'This key may not read revocations. Ask an administrator for a key with the scope auditor.')}
+      ${banner('info', 'This key cannot read revocations. Ask an administrator for an API key with the scope auditor.')}
     </section>`
   const found = entry.data ? spans(entry.data, isHourly) : []
   const sum = (/** @type {typeof found[number]} */ { created, by_key }) => (created ?? 0) + (by_key ?? 0)
@@ -479,7 +478,7 @@ function bars(entry, isFirst, isHourly) {
     const theirs = high(byKey)
     const own = high(created) || (theirs ? 0 : 1)
     const said = created === null ? 'not counted yet' : count(created, 'revocation')
-    const words = `${span_}: ${said}${byKey ? `, and ${count(byKey, 'warrant')} by their keys` : ''}`
+    const words = `${span_}: ${said}${byKey ? `, and ${count(byKey, 'warrant')} by key revocation` : ''}`
     return html`<a href=${`#/revocations?from=${rows[0]}&to=${rows[1]}`} aria-label=${words} title=${words}
       ><b>${created === null ? '?' : label(sum(each), 30)}</b
       ><svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">
@@ -509,10 +508,10 @@ function bars(entry, isFirst, isHourly) {
     ${
       found.some(({ by_key }) => by_key) &&
       html`<p class="legend soft">
-        <span class="superseded"><i></i> one by one</span>
+        <span class="superseded"><i></i> individually</span>
         <span class="superseded"
           ><i class="by-key"></i>
-          <a href=${`#/audit?action=key.revoke&from=${first}&to=${last}`}>by their keys</a></span
+          <a href=${`#/audit?action=key.revoke&from=${first}&to=${last}`}>by key revocation</a></span
         >
       </p>`
     }
@@ -533,8 +532,8 @@ function newest(entry, isFirst) {
     </li>`
   return html`<section class="panel">
     <header>
-      <h2>Newest changes</h2>
-      <small class="soft">${aged(entry)}</small><a href="#/changes">All</a>
+      <h2>Recent changes</h2>
+      <small class="soft">${aged(entry)}</small><a href="#/changes">View all</a>
     </header>
     ${
       entry.data
@@ -542,8 +541,8 @@ function newest(entry, isFirst) {
           ? html`<ul class="changes">
               ${found.map(row)}
             </ul>`
-          : html`<p class="soft">Nothing was revoked yet.</p>`
-        : waits(entry, 'The newest changes', `/v1/changes?limit=${NEWEST}`, 4)
+          : html`<p class="soft">No revocations yet.</p>`
+        : waits(entry, 'The recent changes', `/v1/changes?limit=${NEWEST}`, 4)
     }
   </section>`
 }

@@ -49,24 +49,23 @@ export function warning(kind, list, now) {
     now - Date.parse(time) < MINUTE ? 'less than a minute' : span((now - Date.parse(time)) / 1000)
   if (kind === 'expired')
     return html`<strong
-        >List ${list.version} expired ${since(list.expires_at)} ago. Every authorizer that works from the list refuses
-        every warrant.</strong
+        >SRL ${list.version} expired ${since(list.expires_at)} ago. Authorizers that use the SRL fail closed.</strong
       >
-      Publish a list now. If that fails, the runbook says what to look at: “Expired lists”.`
+      Publish an SRL now. If that fails, see “SRLs expired” in the runbook.`
   const { version, pending, pending_truncated, oldest_pending_at } = list
   const changes = pending
     ? `${pending_truncated ? 'At least ' : ''}${count(pending, 'change')} ${pending === 1 ? 'is' : 'are'}`
     : 'Changes are'
   const what =
     pending || pending_truncated
-      ? html`<strong>${changes} recorded but not in the list yet.</strong> An authorizer that works from the list alone
-          still lets warrants in that were revoked since.
-          ${oldest_pending_at && `The oldest has waited for ${since(oldest_pending_at)}.`}`
-      : html`<strong>List ${version} should have been renewed.</strong>`
+      ? html`<strong>${changes} recorded but not in the SRL yet.</strong> Authorizers that use only the SRL still accept
+          the warrants that were revoked since.
+          ${oldest_pending_at && `The oldest has been pending for ${since(oldest_pending_at)}.`}`
+      : html`<strong>SRL ${version} should have been replaced.</strong>`
   if (kind === 'late')
-    return html`${what} A list was due ${since(list.next_due_at)} ago, so <strong>the schedule is late</strong>. The
-      runbook says what to look at: “Late lists”.`
-  return html`${what} The next list is due within ${span(Math.max(60, (Date.parse(list.next_due_at) - now) / 1000))}.`
+    return html`${what} An SRL was due ${since(list.next_due_at)} ago: <strong>publication is overdue</strong>. See
+      “SRLs overdue” in the runbook.`
+  return html`${what} The next SRL is due within ${span(Math.max(60, (Date.parse(list.next_due_at) - now) / 1000))}.`
 }
 
 /**

@@ -36,17 +36,17 @@ class Two:
 
     def ask(self, dialog: Locator) -> None:
         """Ask for an approval in a dialog of Alice, whose act was refused."""
-        expect(dialog).to_contain_text("This needs another person.")
-        dialog.get_by_label("Why").fill(WHY)
-        dialog.get_by_role("button", name="Ask for approval").click()
-        expect(dialog).to_contain_text("It waits for another person.")
+        expect(dialog).to_contain_text("Approval required.")
+        dialog.get_by_label("Reason for approval").fill(WHY)
+        dialog.get_by_role("button", name="Request approval").click()
+        expect(dialog).to_contain_text("Waiting for approval.")
 
     def request_unrevoke(self) -> Locator:
         """Revoke a warrant, and request an approval to unrevoke it, as Alice; return the dialog."""
         self.alice.open(f"#/changes/{self.revoked(warrant_id='svc_wrt_laptop')}")
-        self.alice.page.get_by_role("button", name="Take back…").click()
+        self.alice.page.get_by_role("button", name="Unrevoke…").click()
         dialog = self.alice.page.get_by_role("dialog")
-        dialog.get_by_role("button", name="Take it back").click()
+        dialog.get_by_role("button", name="Unrevoke").click()
         self.ask(dialog)
         return dialog
 
@@ -60,9 +60,9 @@ class Two:
         expect(dialog).to_contain_text(WHY)
         if members:
             expect(dialog).to_contain_text(f"{members:,} revocation")
-            dialog.get_by_role("button", name="List all members").click()
+            dialog.get_by_role("button", name="Show all members").click()
             expect(dialog.locator("li")).to_have_count(min(members, 100))
-            more = dialog.get_by_role("button", name="List more members")
+            more = dialog.get_by_role("button", name="Show more members")
             expect(more).to_have_count(1 if members > 100 else 0)
         self.bob.keep_picture("approval-decide")
         dialog.get_by_role("button", name="Approve").click()
@@ -72,12 +72,14 @@ class Two:
         """Do what was approved from the overview, as Alice; the card that is gone then."""
         self.alice.load()
         self.alice.wait("overview")
-        card = self.alice.panel("Needs a person")
+        card = self.alice.panel("Action required")
         expect(card).to_contain_text(
-            "approved by bob@example.com: do it until 2026-11-21 13:00 UTC"
+            "approved by bob@example.com, valid until 2026-11-21 13:00 UTC"
         )
         card.get_by_role("button", name="Use approval…").click()
-        self.alice.page.get_by_role("dialog").get_by_role("button", name="Do it").click()
+        self.alice.page.get_by_role("dialog").get_by_role(
+            "button", name="Run approved action"
+        ).click()
         return card.get_by_role("button", name="Use approval…")
 
 
@@ -106,9 +108,9 @@ def test_what_another_person_approves_is_done(two: Two) -> None:
     alice, page = two.alice, two.alice.page
     revocation = two.revoked(warrant_id="svc_wrt_laptop")
     alice.open(f"#/changes/{revocation}")
-    page.get_by_role("button", name="Take back…").click()
+    page.get_by_role("button", name="Unrevoke…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("button", name="Take it back").click()
+    dialog.get_by_role("button", name="Unrevoke").click()
     two.ask(dialog)
     expect(dialog).to_contain_text("until 2026-11-22 12:00 UTC")
     alice.check_axe()
@@ -117,14 +119,16 @@ def test_what_another_person_approves_is_done(two: Two) -> None:
     expect(dialog).to_contain_text("The approval is pending.")
     dialog.get_by_role("button", name="Cancel").click()
     alice.open("#/overview")
-    waiting = alice.panel("Needs a person")
-    expect(waiting).to_contain_text(f"waits for another person, until 2026-11-22 12:00 UTC: {WHY}")
+    waiting = alice.panel("Action required")
+    expect(waiting).to_contain_text(f"waiting for approval until 2026-11-22 12:00 UTC: {WHY}")
     expect(waiting.get_by_role("button")).to_have_count(0)
     two.bob.load()
     two.bob.wait("overview")
-    card = two.bob.panel("Needs a person")
-    expect(card).to_contain_text("Take 1 revocation of others back svc_wrt_laptop")
-    expect(card).to_contain_text(f"alice@example.com asks, until 2026-11-22 12:00 UTC: {WHY}")
+    card = two.bob.panel("Action required")
+    expect(card).to_contain_text("Unrevoke 1 warrant of others svc_wrt_laptop")
+    expect(card).to_contain_text(
+        f"requested by alice@example.com, valid until 2026-11-22 12:00 UTC: {WHY}"
+    )
     two.bob.check_looks("overview-approval")
     two.approve()
     expect(card).not_to_contain_text("alice@example.com")
@@ -141,13 +145,13 @@ def test_a_rejected_act_is_not_done(two: Two) -> None:
     bob.get_by_role("button", name="Reject…").click()
     bob.get_by_role("dialog").get_by_role("button", name="Reject").click()
     expect(bob.locator("#said")).to_have_text("Rejected.")
-    expect(two.bob.panel("Needs a person")).not_to_contain_text(WHY)
+    expect(two.bob.panel("Action required")).not_to_contain_text(WHY)
     dialog.get_by_role("button", name="Use approval").click()
     expect(dialog).to_contain_text("The approval is rejected.")
     dialog.get_by_role("button", name="Cancel").click()
     two.alice.open("#/overview")
-    expect(two.alice.panel("Needs a person")).to_contain_text("API key")
-    expect(two.alice.panel("Needs a person")).not_to_contain_text("of others back")
+    expect(two.alice.panel("Action required")).to_contain_text("API key")
+    expect(two.alice.panel("Action required")).not_to_contain_text("of others")
     assert len(two.alice.world.get("revocations")["revocations"]) == 1
 
 
@@ -156,10 +160,10 @@ def test_a_request_is_withdrawn(two: Two) -> None:
     page, dialog = two.alice.page, two.request_unrevoke()
     dialog.get_by_role("button", name="Cancel").click()
     two.alice.open("#/people")
-    page.get_by_role("button", name="Actions of Take 1 revocation of others back").click()
+    page.get_by_role("button", name="Actions for Unrevoke 1 warrant of others").click()
     expect(page.get_by_role("menuitem")).to_have_text(["Withdraw…"])
     page.get_by_role("menuitem").click()
-    dialog.get_by_role("button", name="Withdraw the request").click()
+    dialog.get_by_role("button", name="Withdraw request").click()
     expect(page.locator("#said")).to_have_text("Withdrawn.")
     (asked,) = two.alice.world.get("approvals", "alice")["approvals"]
     assert asked["status"] == "rejected"
@@ -178,7 +182,7 @@ def test_an_approver_reads_why_the_service_refuses(two: Two) -> None:
     page.get_by_role("button", name="Approve…").click()
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
     expect(page.get_by_role("dialog")).to_contain_text(
-        "That was not decided. An identity provider changed less than 24 hours ago"
+        "The request could not be approved. An identity provider changed less than 24 hours ago"
     )
 
 
@@ -190,13 +194,13 @@ def test_an_approved_key_is_made_and_shown(two: Two) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("pipeline ö")
     dialog.get_by_label("Networks").fill("127.0.0.0/8")
-    dialog.get_by_role("checkbox", name="may do everything").check()
-    dialog.get_by_role("button", name="Make the key").click()
+    dialog.get_by_role("checkbox", name="full access").check()
+    dialog.get_by_role("button", name="Create key").click()
     two.ask(dialog)
     two.approve()
     two.use()
     secret = page.locator("output.secret").inner_text()
-    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Done").click()
     two.alice.world.seed.secrets["made"] = secret
     made = two.alice.world.get("whoami", as_="made")
     assert (made["api_key_name"], made["scopes"]) == ("pipeline ö", ["admin"])
@@ -216,17 +220,17 @@ def test_a_whole_batch_is_unrevoked_with_an_approval(two: Two) -> None:
         body: dict[str, Any] = {"action": "revoke", "batch_id": batch, "warrant_ids": names}
         world.post("revocations/batch", reason="stolen", **body)
         two.alice.open(f"#/changes/{batch}")
-        page.get_by_role("button", name="Take the whole batch back…").click()
+        page.get_by_role("button", name="Unrevoke batch…").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("mistake")
-        dialog.get_by_role("button", name=f"Take {size:,} revocations back").click()
+        dialog.get_by_role("button", name=f"Unrevoke {size:,} warrants").click()
         two.ask(dialog)
         two.approve(members=size)
         if from_overview:
             expect(two.use()).to_have_count(0)
         else:
             dialog.get_by_role("button", name="Use approval").click()
-            expect(page.get_by_text("3 revocations are taken back.")).to_be_visible()
+            expect(page.get_by_text("3 warrants unrevoked.")).to_be_visible()
         assert world.get("revocations")["revocations"] == []
 
 
@@ -236,7 +240,7 @@ def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
     bob = two.bob.page
     two.bob.open("#/people")
     two.bob.check_looks("people")
-    what = "Take 1 revocation of others back"
+    what = "Unrevoke 1 warrant of others"
     asked = bob.get_by_role("region", name="approvals").locator(".lines .row")
     expect(asked).to_contain_text("alice@example.com")
     bob.get_by_role("button", name=what, exact=True).click()
@@ -270,10 +274,10 @@ def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> Non
     page.get_by_role("button", name="New API key…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("pipeline")
-    dialog.get_by_role("checkbox", name="may do everything").check()
-    dialog.get_by_role("button", name="Make the key").click()
+    dialog.get_by_role("checkbox", name="full access").check()
+    dialog.get_by_role("button", name="Create key").click()
     expect(dialog).to_contain_text("which only a person who is signed in can request")
-    expect(dialog.get_by_role("button", name="Ask for approval")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Request approval")).to_have_count(0)
     assert not [each for each in asked_for if "/v1/approvals" in each]
     console.check()
     console.page.context.close()

@@ -1,7 +1,7 @@
 /** The page of people: sign-ins, roles, and approvals. */
 
 import { all, post, remove } from '../api.js'
-import { count } from '../format.js'
+import { number } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
 import { about, decide, use, words } from '../parts/approvals.js'
@@ -28,11 +28,11 @@ export const show = async (main, context) => {
     const [first, second, third] = tables.map(({ element }) => element)
     put(
       main,
-      heading(title, 'They sign in with the account that an identity provider gives them, and have its role.'),
+      heading(title, 'People sign in through an identity provider, which determines their roles.'),
       first,
-      part('Approvals', 'What one person asks for, and another approves or rejects.'),
+      part('Approvals', 'Requests for protected actions, which need the approval of a second person.'),
       second,
-      part('Sessions', 'Who is signed in now, people and programs.'),
+      part('Sessions', 'Active sessions of people and programs.'),
       third,
     )
     if (known.at || known.error) ready()
@@ -67,7 +67,7 @@ const people = {
     { id: 'email', title: 'E-mail', width: 'minmax(180px, 1fr)', from: 860, kind: 'name' },
     { id: 'role', title: 'Role', width: '128px' },
     { id: 'state', title: 'State', width: '124px', of: 'status', kind: 'status' },
-    { id: 'since', title: 'First signed in', width: '132px', from: 820, of: 'created_at', kind: 'time' },
+    { id: 'since', title: 'First sign-in', width: '132px', from: 820, of: 'created_at', kind: 'time' },
     { id: 'issuer', title: 'Identity provider', width: 'minmax(160px, 1fr)', from: 1120 },
   ],
   sub: ({ email, role }) => html`${role} · <bdi>${email}</bdi>`,
@@ -76,14 +76,14 @@ const people = {
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
   ],
   actions: (person) => [
-    { title: 'What this person did', run: () => void (location.hash = `#/audit?person=${person.id}`) },
-    { title: 'Keys of this person', run: () => void (location.hash = `#/api-keys?maker=${person.id}`) },
+    { title: 'Audit log for this person', run: () => void (location.hash = `#/audit?person=${person.id}`) },
+    { title: 'API keys of this person', run: () => void (location.hash = `#/api-keys?maker=${person.id}`) },
     may() && change(person, 'sign-out'),
     may() && { title: 'Disable…', danger: true, run: () => disable(person) },
     may() && person.status !== 'active' && change(person, 'enable'),
   ],
-  empty: html`<h2>Nobody has signed in with an account yet</h2>
-    <p>Bind the identity provider of your company; until then, people use API keys.</p>
+  empty: html`<h2>No one has signed in yet</h2>
+    <p>Bind your identity provider. Until then, people use API keys.</p>
     <pre>rescind identity-providers add --help</pre>`,
 }
 
@@ -91,7 +91,7 @@ const people = {
 const ACTS = {
   'sign-out': [
     'Sign out',
-    'All sessions of this person end. Approvals that this person asked for or gave end, too. ' +
+    'All sessions of this person end, and approvals that this person requested or gave are canceled. ' +
       'This person can sign in again.',
     'is signed out',
   ],
@@ -108,7 +108,7 @@ function change(person, act) {
   const question = {
     title: html`${action} <bdi>${fullName(person)}</bdi>`,
     action,
-    failed: 'That was not done.',
+    failed: 'The person could not be updated.',
     body: html`<p>${text}</p>`,
     run: (/** @type {Record<string, string>} */ headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
     said: `${name || email} ${after}.`,
@@ -134,11 +134,11 @@ async function disable(person) {
     action: 'Disable',
     danger: true,
     // After a server error, a part may be done.
-    failed: ({ status }) => (isBegun || status >= 500 ? 'Not everything was done.' : 'Nothing was changed.'),
+    failed: ({ status }) => (isBegun || status >= 500 ? 'Some changes could not be made.' : 'Nothing was changed.'),
     body: [
-      html`<p>All sessions of this person end, and nobody can sign in by this account.</p>`,
+      html`<p>All sessions of this person end, and this person can no longer sign in.</p>`,
       keys.length > 0 && [
-        html`<p>API keys that this person made or rotated, or that such keys made: ${count(keys.length, 'key')}</p>
+        html`<p>API keys that this person, or one of these keys, created or rotated: ${number(keys.length)}</p>
           <ul>
             ${keys.slice(0, LISTED).map(keyLine)}
             ${keys.length > LISTED && html`<li>and ${keys.length - LISTED} more</li>`}
@@ -146,10 +146,10 @@ async function disable(person) {
         field(
           'These keys',
           choice('keys', [
-            ['end', 'end now'],
-            ['keep', 'stay'],
+            ['end', 'Revoke now'],
+            ['keep', 'Keep'],
           ]),
-          'A key that stays can do all that its scopes allow.',
+          'Keys that you keep retain their scopes.',
         ),
       ],
     ],
@@ -173,14 +173,14 @@ const approvals = {
   id: 'people',
   part: 'approvals',
   noun: 'approvals',
-  sort: '-asked',
+  sort: '-requested',
   mark: 'state',
   isLow: true,
   show: (approval) => tell('Approval', about(approval)),
   columns: [
     {
-      id: 'what',
-      title: 'What',
+      id: 'action',
+      title: 'Action',
       width: 'minmax(200px, 2fr)',
       text: ({ action, count: times }) => words(action, times),
     },
@@ -201,14 +201,14 @@ const approvals = {
           status,
         ),
     },
-    { id: 'by', title: 'Asked by', width: 'minmax(120px, 1fr)', of: 'requested_by', kind: 'name' },
+    { id: 'by', title: 'Requested by', width: 'minmax(120px, 1fr)', of: 'requested_by', kind: 'name' },
     { id: 'decided', title: 'Decided by', width: 'minmax(120px, 1fr)', from: 900, of: 'decided_by', kind: 'name' },
-    { id: 'why', title: 'Why', width: 'minmax(140px, 2fr)', from: 1100, of: 'reason', kind: 'prose' },
-    { id: 'asked', title: 'Asked', width: '116px', of: 'created_at', kind: 'time' },
-    { id: 'left', title: 'Left', text: ({ remaining, count: times }) => `${remaining} of ${count(times, 'time')}` },
+    { id: 'reason', title: 'Reason', width: 'minmax(140px, 2fr)', from: 1100, of: 'reason', kind: 'prose' },
+    { id: 'requested', title: 'Requested', width: '116px', of: 'created_at', kind: 'time' },
+    { id: 'left', title: 'Uses left', text: ({ remaining, count: times }) => `${remaining} of ${times}` },
   ],
   sub: ({ requested_by: by, reason }) => html`<bdi>${by}</bdi> · <bdi dir="auto">${reason}</bdi>`,
-  facets: () => [{ title: 'Wait', query: 'state:pending', state: 'wait' }],
+  facets: () => [{ title: 'Pending', query: 'state:pending', state: 'wait' }],
   actions: (approval) => [
     approval.status === 'pending' &&
       !isOwn(approval) &&
@@ -222,7 +222,7 @@ const approvals = {
         ? { title: 'Withdraw…', run: () => decide(approval, 'withdraw'), danger: true }
         : { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true }),
   ],
-  empty: html`<p>Nobody has asked for an approval.</p>`,
+  empty: html`<p>No approval requests yet.</p>`,
 }
 
 /** @type {import('../table.js').Spec} */
@@ -231,37 +231,37 @@ const sessions = {
   part: 'sessions',
   noun: 'sessions',
   sort: '-since',
-  mark: 'ends',
+  mark: 'expires',
   isLow: true,
   columns: [
     {
       id: 'who',
-      title: 'Who',
+      title: 'Identity',
       width: 'minmax(180px, 2fr)',
       value: ({ identity }) => identity,
       cell: ({ id, identity }) =>
-        html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this one')}</span>`,
+        html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this session')}</span>`,
     },
-    { id: 'since', title: 'Began', width: '116px', of: 'created_at', kind: 'time' },
-    { id: 'ends', title: 'Ends', width: '116px', of: 'expires_at', kind: 'time' },
-    { id: 'owner', title: 'Of', text: ({ owner }) => owner ?? '' },
+    { id: 'since', title: 'Started', width: '116px', of: 'created_at', kind: 'time' },
+    { id: 'expires', title: 'Expires', width: '116px', of: 'expires_at', kind: 'time' },
+    { id: 'owner', title: 'Owner', text: ({ owner }) => owner ?? '' },
   ],
-  sub: ({ created_at: at }) => html`began ${when(at)}`,
+  sub: ({ created_at: at }) => html`started ${when(at)}`,
   actions: (session) => [
-    { title: 'What this session did', run: () => void (location.hash = `#/audit?q=${session.id}`) },
-    { title: 'End…', danger: true, run: () => end(session) },
+    { title: 'Audit log for this session', run: () => void (location.hash = `#/audit?q=${session.id}`) },
+    { title: 'Sign out…', danger: true, run: () => end(session) },
   ],
-  empty: html`<p>Nobody is signed in with a session.</p>`,
+  empty: html`<p>No active sessions.</p>`,
 }
 
 /** @param {Api.Session} session */
 const end = ({ id, identity }) =>
   confirm({
-    title: 'End this session',
-    action: 'End it',
-    failed: 'The session was not ended.',
+    title: 'Sign out this session',
+    action: 'Sign out session',
+    failed: 'The session could not be signed out.',
     danger: true,
-    body: html`<p>The next request of <bdi>${identity}</bdi> with it is refused.</p>`,
+    body: html`<p>Requests of <bdi>${identity}</bdi> with this session are refused from now on.</p>`,
     run: () => remove(`/v1/sessions/${id}`),
-    said: 'The session is ended.',
+    said: 'Session signed out.',
   })

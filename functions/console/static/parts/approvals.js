@@ -16,24 +16,24 @@ import { announce, facts, named } from './panel.js'
 
 /** Descriptions of the actions, by count. @type {Record<string, (times: number) => string>} */
 const ACTIONS = {
-  'revocations.unrevoke': (times) => `Take ${count(times, 'revocation')} back`,
-  'revocations.unrevoke_others': (times) => `Take ${count(times, 'revocation')} of others back`,
-  'srl_signers.force_activate': () => 'Make another list signer active before its time',
+  'revocations.unrevoke': (times) => `Unrevoke ${count(times, 'warrant')}`,
+  'revocations.unrevoke_others': (times) => `Unrevoke ${count(times, 'warrant')} of others`,
+  'srl_signers.force_activate': () => 'Activate another SRL signer early',
   'tenant.remove': () => 'Remove the tenant with all its data',
-  'admin_keys.create': () => 'Make or replace an API key that may do everything',
-  'access.change': () => 'Change who has access',
+  'admin_keys.create': () => 'Create or rotate an API key with full access',
+  'access.change': () => 'Change access',
   'settings.weaken': () => 'Weaken a setting',
   'signing_keys.revoke_root': () => 'Revoke a root key',
-  'status_signer.rotate': () => 'Replace the status signer',
+  'status_signer.rotate': () => 'Rotate the status list signer',
 }
 /** Names of an approval's details. @type {Record<string, string>} */
 const DETAILS = {
   warrant_id: 'Warrant',
   name: 'Name',
   manifest_id: 'Manifest',
-  sha256: 'SHA-256 of its list',
+  sha256: 'SHA-256 of its members',
 }
-/** As in the dialog that replaces an API key. */
+/** As in the dialog that rotates an API key. */
 const GRACES = [0, 3600, 86_400, 604_800]
 
 /**
@@ -63,17 +63,17 @@ function card(approval, redraw) {
   const why = html`<bdi dir="auto">${reason}</bdi>`
   const button = (/** @type {string} */ label, /** @type {() => unknown} */ run) =>
     html`<button type="button" @click=${run}>${label}</button>`
-  if (status === 'pending' && own) return { what, why: html`waits for another person, ${until}: ${why}`, buttons: null }
+  if (status === 'pending' && own) return { what, why: html`waiting for approval ${until}: ${why}`, buttons: null }
   if (status === 'pending') {
     const buttons = [
       button('Approve…', () => decide(approval, 'approve', redraw)),
       button('Reject…', () => decide(approval, 'reject', redraw)),
     ]
-    return { what, why: html`<bdi>${by}</bdi> asks, ${until}: ${why}`, buttons: may() && buttons }
+    return { what, why: html`requested by <bdi>${by}</bdi>, valid ${until}: ${why}`, buttons: may() && buttons }
   }
   if (status !== 'approved' || !own) return null
   const buttons = button('Use approval…', () => use(approval, redraw))
-  return { what, why: html`approved by <bdi>${other}</bdi>: do it ${until}`, buttons }
+  return { what, why: html`approved by <bdi>${other}</bdi>, valid ${until}`, buttons }
 }
 
 /**
@@ -92,10 +92,10 @@ function subject({ subject: it, details }) {
 /** Return the facts for the approver. @param {Approval} approval */
 export const about = (approval) => [
   facts([
-    ['What', words(approval.action, approval.remaining)],
-    ['To', html`<code>${approval.subject}</code>`],
-    ['Asked by', named(approval.requested_by)],
-    ['Why', named(approval.reason)],
+    ['Action', words(approval.action, approval.remaining)],
+    ['Resource', html`<code>${approval.subject}</code>`],
+    ['Requested by', named(approval.requested_by)],
+    ['Reason', named(approval.reason)],
     ...groupRows(approval.details),
     ...detailRows({ ...approval.details, groups: undefined }).map(
       ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
@@ -113,7 +113,7 @@ function members(id) {
   const more = async () => {
     const { value } = await pages.next()
     found.push(...value.members)
-    draw(value.cursor === null ? null : 'List more members')
+    draw(value.cursor === null ? null : 'Show more members')
   }
   const draw = (/** @type {string | null} */ words) =>
     put(
@@ -129,7 +129,7 @@ function members(id) {
         </ul>
         ${words && html`<button type="button" @click=${more}>${words}</button>`}`,
     )
-  draw('List all members')
+  draw('Show all members')
   return place
 }
 
@@ -142,9 +142,9 @@ const groupRows = ({ groups = [] }) =>
 
 /** Decisions: title of the dialog, button, and the messages after success and failure. */
 const DECISIONS = /** @type {const} */ ({
-  approve: ['Approve this?', 'Approve', 'Approved.', 'That was not decided.'],
-  reject: ['Reject this?', 'Reject', 'Rejected.', 'That was not decided.'],
-  withdraw: ['Withdraw this request?', 'Withdraw the request', 'Withdrawn.', 'The request was not withdrawn.'],
+  approve: ['Approve this request?', 'Approve', 'Approved.', 'The request could not be approved.'],
+  reject: ['Reject this request?', 'Reject', 'Rejected.', 'The request could not be rejected.'],
+  withdraw: ['Withdraw this request?', 'Withdraw request', 'Withdrawn.', 'The request could not be withdrawn.'],
 })
 
 /**
@@ -163,8 +163,8 @@ export async function decide(approval, verb, redraw = async () => {}) {
     failed,
     body: [
       about(approval),
-      verb === 'approve' && html`<p>The person who asked may then do it, within an hour.</p>`,
-      verb === 'withdraw' && html`<p>Nobody can approve or use it after that. You can ask again.</p>`,
+      verb === 'approve' && html`<p>The requester can then run the action within an hour.</p>`,
+      verb === 'withdraw' && html`<p>The request can no longer be approved or used. You can send a new one.</p>`,
     ],
     run: (headers) => post(path, undefined, { headers }),
   })
@@ -179,9 +179,9 @@ export async function decide(approval, verb, redraw = async () => {}) {
 export async function use(approval, redraw = async () => {}) {
   const place = one(html`<div class="body"></div>`)
   const done = await ask({
-    title: 'Do what was approved?',
-    action: 'Do it',
-    failed: 'It is not done.',
+    title: 'Run the approved action?',
+    action: 'Run approved action',
+    failed: 'The action did not run.',
     body: [about(approval), place],
     run: async (_form, headers) => {
       const repeat = await repeated(approval, place)
@@ -189,17 +189,17 @@ export async function use(approval, redraw = async () => {}) {
         throw new ApiError(
           409,
           'elsewhere',
-          'This page does not know the request. Repeat it where it was made; ' +
-            `with the command line, add --approval ${approval.id}.`,
+          'This page cannot run the request. Repeat it where it was made. ' +
+            `With the command line, add --approval ${approval.id}.`,
         )
       return (await repeat({ ...headers, [APPROVAL]: approval.id })) ?? true
     },
   })
   if (!done) return
-  announce('Done, with the approval.')
+  announce('Approved action completed.')
   await Promise.all([
     redraw(),
-    done.key && showSecret('Store this key now', done.key, html`It is the secret of <bdi>${done.name}</bdi>.`),
+    done.key && showSecret('Store this key now', done.key, html`Secret of <bdi>${done.name}</bdi>.`),
   ])
 }
 
@@ -248,5 +248,5 @@ function bodies({ action, details }) {
 async function wholeManifest({ subject: own, reason }, place, { [APPROVAL]: id = '' }) {
   const undoing = new Undoing(await readManifest(own), new AbortController().signal)
   if (!(await undoing.go(place, undoing.parts, reason, { [APPROVAL]: id })))
-    throw new ApiError(409, 'stopped', 'You stopped it. If you do it again, it continues.')
+    throw new ApiError(409, 'stopped', 'You stopped the action. Run it again to continue.')
 }

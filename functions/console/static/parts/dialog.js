@@ -32,7 +32,7 @@ export function ask({
   body,
   action,
   run,
-  failed = 'That could not be done.',
+  failed = 'The request failed.',
   danger = false,
   wide = false,
   firm = false,
@@ -69,7 +69,8 @@ export function ask({
     // For browsers without support for `closedby`.
     const stay = (/** @type {Event} */ event) => event.preventDefault()
     const end = () => {
-      if (button.disabled && result === null) announce('You did not wait for the answer: it may still be done.')
+      if (button.disabled && result === null)
+        announce('You closed the dialog before the response. The change may still be made.')
       dialog.remove()
       resolve(result)
     }
@@ -144,9 +145,9 @@ class Approval {
         'Use approval',
         banner(
           'wait',
-          html`<strong>It waits for another person.</strong> Nothing is changed yet. Each administrator but you can
-            approve it on the overview, until ${minute(error.approval.expires_at)} UTC. Then use the approval, here or
-            on your overview.`,
+          html`<strong>Waiting for approval.</strong> Nothing has changed yet. Any other administrator can approve the
+            request on the overview until ${minute(error.approval.expires_at)} UTC. Then use the approval here or on
+            your overview.`,
         ),
       )
     } else if (
@@ -157,15 +158,15 @@ class Approval {
     ) {
       this.#become(
         'request',
-        'Ask for approval',
+        'Request approval',
         banner(
           'info',
-          html`<strong>This needs another person.</strong> Nothing is changed. Ask an administrator to approve it.`,
+          html`<strong>Approval required.</strong> Nothing has changed. Another administrator must approve this.`,
         ),
         field(
-          'Why',
+          'Reason for approval',
           html`<textarea name="approval_reason" required maxlength="1024" rows="2" dir="auto"></textarea>`,
-          'For who approves it, and for the audit log.',
+          'Shown to the approver and in the audit log.',
         ),
       )
     } else {
@@ -193,8 +194,8 @@ class Approval {
 const unanswered = () =>
   banner(
     'revoked',
-    html`<strong>It is not known whether that was done.</strong> The service did not answer. Is it running? You can try
-      again: nothing is done twice.`,
+    html`<strong>The result is unknown.</strong> The service did not respond. Is it running? You can safely try again:
+      the change is made only once.`,
   )
 
 /**
@@ -208,7 +209,7 @@ const unanswered = () =>
 export function showSecret(title, secret, text) {
   return ask({
     title,
-    action: 'I have stored it',
+    action: 'Done',
     run: async () => true,
     firm: true,
     body: html`<p>${text}</p>
@@ -266,7 +267,7 @@ export const field = (label, input, hint = null) =>
  * @param {string} [hint]
  * @param {number} [maxlength]
  */
-export const reasonField = (hint = 'For people, and for the audit log.', maxlength = 1024) =>
+export const reasonField = (hint = 'Shown with the revocation and in the audit log.', maxlength = 1024) =>
   field('Reason', html`<textarea name="reason" required maxlength=${maxlength} rows="2" dir="auto"></textarea>`, hint)
 
 /**

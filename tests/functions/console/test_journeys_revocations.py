@@ -25,7 +25,7 @@ def _revoke(page: Page, warrant: str, reason: str) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Warrant").fill(warrant)
     dialog.get_by_label("Reason").fill(reason)
-    _button(dialog, "Revoke it").click()
+    _button(dialog, "Revoke warrant").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{warrant} revoked")
 
 
@@ -39,31 +39,31 @@ def test_a_revocation_is_unrevoked_and_found_again(console: Console) -> None:
     search.fill(_SEEDED)
     expect(page.get_by_text("Online checks refuse this warrant")).to_be_visible()
     page.get_by_role("link", name=_SEEDED).click()
-    expect(_button(page, "Ask now")).to_be_visible()
+    expect(_button(page, "Check now")).to_be_visible()
     console.settle()
-    _button(page, "Ask now").click()
+    _button(page, "Check now").click()
     expect(page.get_by_text("refused", exact=True)).to_be_visible()
-    _button(page, "Take back…").click()
-    expect(page.get_by_text("a warrant whose key is revoked stays refused")).to_be_visible()
+    _button(page, "Unrevoke…").click()
+    expect(page.get_by_text("Warrants of a revoked signing key stay revoked.")).to_be_visible()
     console.check_axe()
     console.keep_picture("revocation-unrevoke")
-    _button(page, "Take it back").click()
-    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    _button(page.get_by_role("dialog"), "Unrevoke").click()
+    expect(page.get_by_role("heading", name="Unrevoked")).to_be_visible()
     assert world.get(f"revocations/check?warrant_id={_SEEDED}")["revoked"] is False
     console.open(f"#/revocations?warrant={_SEEDED}")
-    expect(page.get_by_text("Online checks let this warrant in")).to_be_visible()
+    expect(page.get_by_text("Online checks accept this warrant")).to_be_visible()
     # A revocation of no batch has actions, too.
     search.fill("warrant:svc_wrt_order-0003")
     expect(page.locator(".lines .row")).to_have_count(1)
-    console.act("svc_wrt_order-0003", "Take back…")
+    console.act("svc_wrt_order-0003", "Unrevoke…")
     expect(page.get_by_role("menuitem")).to_have_count(0)
-    _button(page, "Take it back").click()
-    expect(page.locator("#said")).to_contain_text("Taken back")
+    _button(page.get_by_role("dialog"), "Unrevoke").click()
+    expect(page.locator("#said")).to_contain_text("Warrant unrevoked.")
     assert world.get("revocations/check?warrant_id=svc_wrt_order-0003")["revoked"] is False
     # A warrant that is refused for its key only has no revocation to be taken back.
     signed = world.get(f"keys/{world.id('Transfers')}/warrants?limit=1")["warrants"][0]
     search.fill(signed["warrant_id"])
-    expect(page.get_by_text("its key is revoked")).to_be_visible()
+    expect(page.get_by_text("its signing key is revoked")).to_be_visible()
 
 
 def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
@@ -88,21 +88,21 @@ def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
         "mimeType": "text/csv",
         "buffer": "\r\n".join(lines).encode("utf16"),
     }
-    page.get_by_label("Or choose a file").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_label("Or select a file").set_input_files(file)  # type: ignore[arg-type]
     page.get_by_role("textbox", name=re.compile("^Reason")).fill("laptops stolen")
-    _button(page, "Check, change nothing").click()
+    _button(page, "Dry run").click()
     start = _button(page, "Revoke 2 warrants")
     expect(start).to_be_disabled()
-    for text in ("1 is revoked already", "1 line repeats", "1 line cannot be revoked"):
+    for text in ("1 is already revoked", "1 line repeats", "1 line cannot be revoked"):
         expect(page.get_by_role("main")).to_contain_text(text)
     console.check_looks("revocations-many")
     assert world.get("revocations?limit=1")["total"] == total
-    page.get_by_label("Leave out the bad line").check()
+    page.get_by_label("Skip the invalid line").check()
     start.click()
     expect(page.get_by_text("2 warrants are revoked.")).to_be_visible()
     console.keep_picture("revocations-many-done")
     with page.expect_download() as download:
-        _button(page, "Download the result (CSV)").click()
+        _button(page, "Download result (CSV)").click()
     rows = list(csv.DictReader(download.value.path().read_text("utf-8-sig").splitlines()))
     assert [(row["line"], row["warrant_id"], row["outcome"]) for row in rows] == [
         ("2", "svc_wrt_file-1", "revoked"),
@@ -112,20 +112,20 @@ def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
     ]
     first, second = world.get("revocations?limit=2")["revocations"]
     assert {first["reason"], second["reason"]} == {'lost; "again"', "laptops stolen"}
-    page.get_by_role("link", name="How far it has come").click()
-    expect(page.get_by_text("Who works from lists alone still lets them in")).to_be_visible()
+    page.get_by_role("link", name="Propagation").click()
+    expect(page.get_by_text("Authorizers that use only the SRL still accept them")).to_be_visible()
     console.settle()
-    _button(page, "Take the whole batch back…").click()
+    _button(page, "Unrevoke batch…").click()
     console.keep_picture("revocations-batch")
     page.get_by_role("dialog").get_by_role("textbox").fill("a mistake")
-    _button(page, "Take 2 revocations back").click()
-    expect(page.get_by_text("2 revocations are taken back.")).to_be_visible()
-    expect(page.get_by_role("heading", name="Nothing is left")).to_be_visible()
+    _button(page, "Unrevoke 2 warrants").click()
+    expect(page.get_by_text("2 warrants unrevoked.")).to_be_visible()
+    expect(page.get_by_role("heading", name="No revocations left")).to_be_visible()
     console.check_axe()
     console.keep_picture("revocations-batch-undone")
     assert world.get("revocations?limit=1")["total"] == total
-    page.get_by_role("link", name="The entries of the audit log").click()
-    expect(page.get_by_text("took back the revocation of")).to_be_visible()
+    page.get_by_role("link", name="View audit entries").click()
+    expect(page.get_by_text("unrevoked 2 warrants")).to_be_visible()
 
 
 def test_the_service_dies_while_many_are_revoked(console: Console) -> None:
@@ -154,19 +154,19 @@ def test_the_service_dies_while_many_are_revoked(console: Console) -> None:
     page.get_by_role("textbox", name=re.compile("^Warrants")).fill(
         "\n".join(["warrant_id,reason", *lines])
     )
-    _button(page, "Check, change nothing").click()
+    _button(page, "Dry run").click()
     expect(_button(page, "Revoke 6 warrants")).to_be_enabled()
     page.route("**/v1/revocations/batch", answer)
     _button(page, "Revoke 6 warrants").click()
-    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+    expect(page.get_by_role("alert")).to_contain_text("The service is not responding.")
     expect(page.get_by_role("alert")).to_contain_text(
-        "2 warrants are revoked. For 2 no answer came: they may be revoked or not. "
-        "2 are still to be done."
+        "2 warrants are revoked. For 2 the response was lost: they may or may not be revoked. "
+        "2 remain."
     )
     console.keep_picture("revocations-many-dies")
     assert world.get("revocations?limit=1")["total"] == total + 4
     page.unroute("**/v1/revocations/batch")
-    _button(page, "Go on with the other 4").click()
+    _button(page, "Continue with the other 4").click()
     expect(page.get_by_text("6 warrants are revoked.")).to_be_visible()
     made = world.get("revocations?limit=100")
     assert made["total"] == total + 6
@@ -247,9 +247,9 @@ def test_who_may_not_revoke_sees_no_button_for_it(visitor: Console) -> None:
     auditor.open(f"#/revocations?warrant={_SEEDED}")
     auditor.page.get_by_role("link", name=_SEEDED).click()
     expect(auditor.page.get_by_role("heading", name=_SEEDED)).to_be_visible()
-    expect(auditor.page.get_by_role("heading", name="What happened")).to_be_visible()
-    expect(auditor.page.get_by_role("heading", name="Facts")).to_be_visible()
-    expect(_button(auditor.page, "Take back…")).to_have_count(0)
+    expect(auditor.page.get_by_role("heading", name="Timeline")).to_be_visible()
+    expect(auditor.page.get_by_role("heading", name="Details")).to_be_visible()
+    expect(_button(auditor.page, "Unrevoke…")).to_have_count(0)
     auditor.open("#/revocations")
     expect(auditor.page.get_by_text("100 of 120")).to_be_visible()
     expect(_button(auditor.page, "Revoke a warrant…")).to_have_count(0)
@@ -273,12 +273,12 @@ def test_tokens_of_a_user_and_a_session(console: Console) -> None:
     ):
         _button(page, "Revoke a warrant…").first.click()
         dialog = page.get_by_role("dialog")
-        dialog.get_by_label("What").select_option(choice)
+        dialog.get_by_label("Type").select_option(choice)
         expect(dialog.get_by_label("Warrant", exact=True)).to_be_hidden()
         dialog.get_by_label("Issuer").fill(issuer)
         dialog.get_by_label("Value").fill(value)
         dialog.get_by_label("Reason").fill("left the company")
-        _button(dialog, "Revoke it").click()
+        _button(dialog, "Revoke warrant").click()
         console.wait("changes")
         expect(page.get_by_text(words)).to_be_visible()
         expect(page.get_by_role("heading", level=1)).to_contain_text(title)
@@ -286,10 +286,10 @@ def test_tokens_of_a_user_and_a_session(console: Console) -> None:
         expect(page.get_by_text(words)).to_be_visible()
     console.check_looks("revocations-tokens", ["light"])
     page.get_by_role("link", name="Session s-1").click()
-    _button(page, "Take back…").click()
+    _button(page, "Unrevoke…").click()
     expect(page.get_by_role("dialog")).to_contain_text("Session s-1")
-    _button(page, "Take it back").click()
-    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    _button(page.get_by_role("dialog"), "Unrevoke").click()
+    expect(page.get_by_role("heading", name="Unrevoked")).to_be_visible()
     console.check()
 
 
@@ -298,11 +298,11 @@ def test_two_tabs_of_a_new_tenant(console: Console) -> None:
     """F475c, F1488c: A page sees that another tab took its revocation back; old links lead on."""
     page = console.page
     console.open("#/revocations")
-    expect(page.get_by_text("Revoke a warrant to see it happen")).to_be_visible()
+    expect(page.get_by_text("Revoke a warrant to follow its propagation")).to_be_visible()
     console.check_looks("revocations-empty", ["light"])
     _button(page, "Revoke a warrant…").click()
     _revoke(page, "svc_wrt_first", plans.RTL)
-    expect(page.get_by_text("That is not known:")).to_be_visible()
+    expect(page.get_by_text("Unknown: no authorizer")).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("refused everywhere")
     other = console.another_tab()
     other.sign_in()
@@ -311,8 +311,8 @@ def test_two_tabs_of_a_new_tenant(console: Console) -> None:
     other.page.evaluate("(old) => { location.hash = old }", old)
     other.wait("changes")
     console.settle()
-    _button(page, "Take back…").click()
-    _button(page, "Take it back").click()
-    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
-    expect(other.page.get_by_role("heading", name="Taken back")).to_be_visible()
+    _button(page, "Unrevoke…").click()
+    _button(page.get_by_role("dialog"), "Unrevoke").click()
+    expect(page.get_by_role("heading", name="Unrevoked")).to_be_visible()
+    expect(other.page.get_by_role("heading", name="Unrevoked")).to_be_visible()
     other.check()

@@ -11,7 +11,7 @@ import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
 import { readFilter, Table } from '../table.js'
 import { showMany } from '../parts/many_revocations.js'
-import { revokeOne, takeBack } from '../parts/revocation_dialogs.js'
+import { revokeOne, unrevoke } from '../parts/revocation_dialogs.js'
 
 /** @typedef {Api.RevocationRecord} Revocation */
 
@@ -48,7 +48,7 @@ const showList = async (main, context) => {
     table.draw(known, rowsOf(known.data, status))
     put(
       main,
-      heading(title, 'Which warrants are revoked, and whether the list says so yet.', buttons),
+      heading(title, 'Revoked warrants, and whether the SRL contains them.', buttons),
       batch ? ofBatch(batch) : standing(status),
       WARRANT.test(warrant) && known.data && checked(warrant, known.data),
       table.element,
@@ -60,8 +60,7 @@ const showList = async (main, context) => {
 /** Rows with their state in the SRL. */
 const rowsOf = latest(
   (/** @type {Revocation[] | null} */ data, /** @type {Api.ListStatus | null} */ status) =>
-    data &&
-    data.map((row) => ({ ...row, listed: !status ? 'not known' : waits(row, status) ? 'waiting' : 'published' })),
+    data && data.map((row) => ({ ...row, listed: !status ? 'unknown' : waits(row, status) ? 'pending' : 'published' })),
 )
 
 /**
@@ -95,12 +94,12 @@ const FIELDS = [
   {
     id: 'warrant',
     title: 'Warrant',
-    hint: 'Its identifier, which is also checked online. With * at its end: all that begin so.',
+    hint: 'Warrant identifier, which is also checked online. End with * to match a prefix.',
   },
   { id: 'reason', title: 'Reason contains' },
-  { id: 'by', title: 'By', hint: 'An account, a person, or an API key, as in the audit log.' },
-  { id: 'key', title: 'With the API key', hint: 'Its identifier.' },
-  { id: 'batch', title: 'Batch', hint: 'Its identifier.' },
+  { id: 'by', title: 'Actor', hint: 'A service account, a person or an API key, as in the audit log.' },
+  { id: 'key', title: 'API key', hint: 'Identifier of the API key.' },
+  { id: 'batch', title: 'Batch', hint: 'Batch identifier.' },
   { id: 'from', title: 'From (UTC)', type: 'datetime-local' },
   { id: 'to', title: 'To (UTC)', type: 'datetime-local' },
 ]
@@ -110,32 +109,32 @@ const revocations = {
   id: 'revocations',
   noun: 'revocations',
   sort: '-revoked',
-  mark: 'list',
+  mark: 'srl',
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
     { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', kind: 'name', value: called },
-    { id: 'list', title: 'List', width: '132px', of: 'listed', cell: listed },
+    { id: 'srl', title: 'SRL', width: '132px', of: 'listed', cell: listed },
     { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, of: 'reason', kind: 'prose' },
     { id: 'revoked', title: 'Revoked', width: '116px', of: 'created_at', kind: 'time' },
     {
       id: 'maker',
-      title: 'By',
+      title: 'Actor',
       width: 'minmax(130px, 1fr)',
       value: ({ created_by: by, created_by_name: name }) => nameOf(by, name),
       cell: ({ created_by: by, created_by_name: name }) => person(by, name),
     },
     { id: 'warrant_id', title: 'warrant_id' },
-    { id: 'with', title: 'With', text: ({ batch_id }) => batch_id ?? '' },
+    { id: 'with', title: 'Batch', text: ({ batch_id }) => batch_id ?? '' },
   ],
   sub: ({ reason, created_at: at }) => html`${when(at)} · <bdi dir="auto">${reason}</bdi>`,
   actions: (row) => [
-    row.batch_id && { title: 'Its batch', run: () => void (location.hash = `#/changes/${row.batch_id}`) },
-    { title: 'Its entries in the audit log', run: () => void (location.hash = `#/audit?warrant=${row.warrant_id}`) },
-    may('revoker') && { title: 'Take back…', run: () => takeBack(row), danger: true },
+    row.batch_id && { title: 'View batch', run: () => void (location.hash = `#/changes/${row.batch_id}`) },
+    { title: 'Audit log for this warrant', run: () => void (location.hash = `#/audit?warrant=${row.warrant_id}`) },
+    may('revoker') && { title: 'Unrevoke…', run: () => unrevoke(row), danger: true },
   ],
-  empty: html`<h2>No warrant is revoked</h2>
-    <p>Revoke a warrant to see it happen: from its record, through the list, to the last authorizer that refuses it.</p>
+  empty: html`<h2>No revoked warrants</h2>
+    <p>Revoke a warrant to follow its propagation from the record to the last authorizer.</p>
     <pre>rescind revoke svc_wrt_laptop-17 --reason "laptop stolen"</pre>`,
 }
 
@@ -147,14 +146,14 @@ function called(row) {
 /** @param {{listed: string}} row */
 function listed({ listed: word }) {
   if (word === 'published') return html`<span class="soft line-of">${icon('force')} published</span>`
-  return word === 'waiting' ? tag('wait', word) : html`<span class="soft">${word}</span>`
+  return word === 'pending' ? tag('wait', word) : html`<span class="soft">${word}</span>`
 }
 
 /** @param {string} batch */
 const ofBatch = (batch) =>
   html`<p>
-    Revoked together in the batch <code>${batch}</code>.
-    <a href=${`#/changes/${batch}`}>How far it has come, and taking it back</a>. What was taken back is in the
+    Revocations of the batch <code>${batch}</code>.
+    <a href=${`#/changes/${batch}`}>View its propagation, or unrevoke it</a>. Unrevoked warrants are in the
     <a href=${`#/audit?batch=${batch}`}>audit log</a>.
   </p>`
 
@@ -172,13 +171,14 @@ function checked(warrant, rows) {
   if (!answer.revoked) {
     return banner(
       'unknown',
-      html`<strong>Online checks let this warrant in.</strong> <code>${warrant}</code> is not revoked. The service says
-        so of an identifier that it does not know, too.`,
-      may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke it…</button>`,
+      html`<strong>Online checks accept this warrant.</strong> <code>${warrant}</code> is not revoked. The result is the
+        same for unknown identifiers.`,
+      may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke…</button>`,
     )
   }
   const why =
-    !isKnown && html`It has no revocation of its own: <strong>its key is revoked.</strong> ${named(answer.reason)}`
+    !isKnown &&
+    html`It has no revocation of its own: <strong>its signing key is revoked.</strong> ${named(answer.reason)}`
   return banner(
     'force',
     html`<strong>Online checks refuse this warrant</strong>${
@@ -195,17 +195,15 @@ function checked(warrant, rows) {
 function standing(status) {
   if (!status) return null
   const { pending, pending_truncated: isMore, oldest_pending_at: oldest, version } = status
-  if (!pending && !isMore) return html`<p class="soft">${icon('force')} List ${number(version)} has all of them.</p>`
+  if (!pending && !isMore)
+    return html`<p class="soft">${icon('force')} SRL ${number(version)} contains all of them.</p>`
   const words = html`<strong
-      >${isMore ? `At least ${number(pending)}` : number(pending)} ${pending === 1 ? 'change waits' : 'changes wait'}
-      for list ${number(version + 1)}.</strong
+      >${isMore ? `At least ${number(pending)}` : number(pending)} ${pending === 1 ? 'change is' : 'changes are'}
+      pending for SRL ${number(version + 1)}.</strong
     >
     ${oldest && `The oldest was recorded ${ago(oldest, now())}.`}`
   if (isLate(status, now()))
-    return banner(
-      'wait',
-      html`${words} The schedule is late. <a href="#/overview">Publish a list now on the overview.</a>`,
-    )
+    return banner('wait', html`${words} The SRL is overdue. <a href="#/overview">Publish it on the overview.</a>`)
   return html`<p>${icon('wait')} ${words}</p>`
 }
 

@@ -170,7 +170,7 @@ export class Run {
     return this.warrants.flatMap(({ line, id }) => {
       const found = this.outcomes.get(id)
       return found?.outcome === 'failed'
-        ? [{ line, text: id, why: found.message ?? 'The service does not say why.' }]
+        ? [{ line, text: id, why: found.message ?? 'The service gave no reason.' }]
         : []
     })
   }

@@ -17,7 +17,7 @@ export function decoded(bytes) {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
     throw new Unreadable(
-      'The file is not a text in UTF-8, or in UTF-16 with a byte order mark. ' +
+      'The file is not text in UTF-8, or in UTF-16 with a byte order mark. ' +
         'In a spreadsheet, save it as “CSV UTF-8”.',
     )
   }
@@ -62,7 +62,7 @@ function cellAt(text, start, separator, line) {
   }
   let close = text.indexOf('"', start + 1)
   while (close !== -1 && text[close + 1] === '"') close = text.indexOf('"', close + 2)
-  if (close === -1) throw new Unreadable(`Line ${line}: the quotation mark is never closed.`)
+  if (close === -1) throw new Unreadable(`Line ${line}: the quotation mark is not closed.`)
   const quoted = text.slice(start + 1, close)
   const end = endOf(text, close + 1, separator)
   return {

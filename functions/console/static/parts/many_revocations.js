@@ -24,7 +24,7 @@ const SHOWN = 100
  */
 export async function showMany(main, signal) {
   const isAllowed = may('revoker')
-  const words = 'First the service says what would happen. Nothing changes until you press Revoke.'
+  const words = 'The service previews the result first. Nothing changes until you press Revoke.'
   put(
     main,
     html`<p><a href="#/revocations">Revocations</a></p>`,
@@ -74,10 +74,10 @@ class Many {
         ${field(
           'Reason',
           html`<textarea name="reason" rows="2" maxlength="1024" dir="auto"></textarea>`,
-          'For people, and for the audit log. It holds for each warrant that has none of its own.',
+          'Applies to each warrant without its own reason.',
         )}
         <div>${fault}</div>
-        <div class="actions"><button class="main">Check, change nothing</button></div>
+        <div class="actions"><button class="main">Dry run</button></div>
       </form>`,
       result,
     )
@@ -100,11 +100,11 @@ class Many {
           autocomplete="off"
           placeholder="svc_wrt_laptop-17"
         ></textarea>`,
-        'One identifier a line, or a CSV file with the column warrant_id, and reason if each has its own. ' +
+        'One identifier per line, or CSV with the column warrant_id and, optionally, reason. ' +
           `At most ${number(MOST)} rows. You can drop a file here.`,
       ),
       field(
-        'Or choose a file',
+        'Or select a file',
         html`<input type="file" accept=".csv,.txt,.tsv,text/csv,text/plain" @change=${choose} />`,
       ),
     ]
@@ -122,7 +122,7 @@ class Many {
         <strong>Warrants from the file</strong> <bdi>${name}</bdi>
         <p class="soft">${count(size, 'byte')}</p>
       </div>
-      <button type="button" @click=${leave}>Use something else</button>
+      <button type="button" @click=${leave}>Remove file</button>
     </div>`
   }
 
@@ -144,7 +144,7 @@ class Many {
   /** @param {unknown} error */
   #refuse(error) {
     if (!(error instanceof Unreadable)) throw error
-    this.#become({ fault: banner('wait', html`<strong>This cannot be read.</strong> ${error.message}`) })
+    this.#become({ fault: banner('wait', html`<strong>The input cannot be read.</strong> ${error.message}`) })
   }
 
   /** @param {FormData} form */
@@ -159,8 +159,8 @@ class Many {
     }
     const bare = lines.warrants.find((each) => each.reason === null)
     if (!reason && bare) {
-      const more = `: the warrant on line ${bare.line} has none of its own`
-      this.#become({ fault: banner('wait', `Give a reason${lines.hasReasons ? more : ''}.`) })
+      const more = `: the warrant on line ${bare.line} has none`
+      this.#become({ fault: banner('wait', `Enter a reason${lines.hasReasons ? more : ''}.`) })
       return /** @type {HTMLElement} */ (this.element.querySelector('[name=reason]')).focus()
     }
     const check = new Run(lines.warrants, reason, { dry: true, signal: this.signal })
@@ -198,7 +198,7 @@ class Many {
       button.disabled = !(/** @type {HTMLInputElement} */ (target).checked)
     }
     return html`<section class="panel" aria-labelledby="would">
-      <h2 id="would" tabindex="-1">What would happen</h2>
+      <h2 id="would" tabindex="-1">Preview</h2>
       <div class="body">
         <ul class="plain">
           ${wouldBe(lines, open, check.counted('already_revoked'), bad)}
@@ -208,11 +208,11 @@ class Many {
             badLines(bad),
             tick(
               html`<input type="checkbox" @change=${leaveOut} />`,
-              `Leave out the ${bad.length === 1 ? 'bad line' : `${number(bad.length)} bad lines`}`,
+              `Skip the ${bad.length === 1 ? 'invalid line' : `${number(bad.length)} invalid lines`}`,
             ),
           ]
         }
-        ${open.length ? html`<div class="actions">${button}</div>` : html`<p>There is nothing to revoke.</p>`}
+        ${open.length ? html`<div class="actions">${button}</div>` : html`<p>No warrants to revoke.</p>`}
       </div>
     </section>`
   }
@@ -244,18 +244,18 @@ class Many {
     const open = run.open.length
     this.#become({
       result: html`<section class="panel" aria-labelledby="done">
-        <h2 id="done" tabindex="-1">What was done</h2>
+        <h2 id="done" tabindex="-1">Result</h2>
         <div class="body">
           ${told(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
           <div class="actions">
             ${
               open > 0 &&
               html`<button type="button" class="main" @click=${() => this.#run(run, given)}>
-                Go on with the other ${number(open)}
+                Continue with the other ${number(open)}
               </button>`
             }
-            <button type="button" @click=${() => keep(run, given)}>Download the result (CSV)</button>
-            <a class="button" href=${`#/changes/${run.batch}`}>How far it has come</a>
+            <button type="button" @click=${() => keep(run, given)}>Download result (CSV)</button>
+            <a class="button" href=${`#/changes/${run.batch}`}>Propagation</a>
           </div>
           <p class="soft">
             <small>Batch <code>${run.batch}</code></small>
@@ -278,9 +278,9 @@ function wouldBe({ repeated, unread }, open, already, bad) {
     many > 0 && html`<li><strong>${number(many)}</strong> ${many === 1 ? one_ : several}</li>`
   return [
     html`<li><strong>${count(open.length, 'warrant')}</strong> would be revoked.</li>`,
-    line(already, 'is revoked already and stays so.', 'are revoked already and stay so.'),
+    line(already, 'is already revoked.', 'are already revoked.'),
     line(repeated, 'line repeats a warrant of an earlier line.', 'lines repeat a warrant of an earlier line.'),
-    unread > 0 && html`<li>Only the first column is read, as the first line has no heading warrant_id.</li>`,
+    unread > 0 && html`<li>Only the first column is read, because the first line has no heading warrant_id.</li>`,
     line(bad.length, 'line cannot be revoked:', 'lines cannot be revoked:'),
   ]
 }
@@ -295,12 +295,15 @@ function told(run, fault) {
   const [unheard, failed, open] = [run.counted('no_answer'), run.failed().length, run.open.length]
   const done = html`<strong>${count(revoked, 'warrant is', 'warrants are')} revoked.</strong>`
   if (!fault && !open && !failed)
-    return banner('force', html`${done} Online checks refuse them from now on, authorizers once they hold the change.`)
+    return banner(
+      'force',
+      html`${done} Online checks refuse them immediately, authorizers once they receive the change.`,
+    )
   const rest = [
-    failed > 0 && ` ${count(failed, 'warrant')} failed, as told below.`,
-    unheard > 0 && ` For ${number(unheard)} no answer came: they may be revoked or not.`,
-    open > unheard && ` ${number(open - unheard)} ${open - unheard === 1 ? 'is' : 'are'} still to be done.`,
-    open > 0 && ' To go on is safe: it changes nothing twice.',
+    failed > 0 && ` ${count(failed, 'warrant')} failed, as listed below.`,
+    unheard > 0 && ` For ${number(unheard)} the response was lost: they may or may not be revoked.`,
+    open > unheard && ` ${number(open - unheard)} ${open - unheard === 1 ? 'remains' : 'remain'}.`,
+    open > 0 && ' You can safely continue: each warrant is revoked only once.',
   ]
   return banner(
     fault ? 'revoked' : 'wait',
@@ -316,7 +319,7 @@ const badLines = (lines) =>
         .slice(0, SHOWN)
         .map(({ line, text, why }) => html`<li>${number(line)}: ${named(text)} <span class="soft">${why}</span></li>`)}
     </ul>
-    ${lines.length > SHOWN && html`<p class="soft">These are the first ${number(SHOWN)}; the result file has all.</p>`}
+    ${lines.length > SHOWN && html`<p class="soft">The first ${number(SHOWN)} of them. The result file has all.</p>`}
   </div>`
 
 /**

@@ -28,12 +28,12 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
     // For short work, screen readers announce only the end.
     const isLong = performance.now() - begun > 2000
     if (isLong && Math.floor((4 * done) / total) > before)
-      announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`)
+      announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} done.`)
     return {
       share: done / total,
       words:
         `${number(done)} of ${number(total)} ${what}` +
-        (done < total ? `, about ${span(Math.max(1, seconds))} more` : ''),
+        (done < total ? `, about ${span(Math.max(1, seconds))} left` : ''),
     }
   }
   const leave = (/** @type {BeforeUnloadEvent} */ event) => event.preventDefault()
@@ -62,7 +62,7 @@ export async function advance(place, step, signal, { name = 'Work in progress', 
       place,
       html`<progress value=${done} aria-label=${name}></progress>
         <p role="status">${words}</p>
-        <div class="actions"><button type="button" @click=${stop}>Stop after the present step</button></div>`,
+        <div class="actions"><button type="button" @click=${stop}>Stop after this step</button></div>`,
     )
   draw(share)
   try {

@@ -10,7 +10,7 @@ import { WARRANT_PATTERN } from './warrant_lines.js'
 
 /** Kinds of revoked objects, and their words. @type {[string, string][]} */
 const KINDS = [
-  ['', 'One identifier'],
+  ['', 'One warrant'],
   ['jwt-subject', 'All tokens of a user (sub)'],
   ['jwt-session', 'One session (sid)'],
 ]
@@ -37,7 +37,7 @@ export async function revokeOne(warrant = '') {
       ${field(
         'Warrant',
         exactInput('warrant', { value: warrant, pattern: WARRANT_PATTERN, maxlength: 200 }),
-        'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.',
+        'svc_wrt_ and 1 to 64 letters, digits, _ or -. Unknown identifiers are allowed.',
       )}
     </fieldset>`,
   )
@@ -46,8 +46,8 @@ export async function revokeOne(warrant = '') {
   /** @type {HTMLFieldSetElement} */
   const ofToken = one(
     html`<fieldset class="body" hidden disabled>
-      ${field('Issuer', exactInput('issuer', { maxlength: 1024 }), 'The iss of the JWTs.')}
-      ${field('Value', exactInput('value', { maxlength: 1024 }), 'Their sub or sid. Tokens of a user count up to now.')}
+      ${field('Issuer', exactInput('issuer', { maxlength: 1024 }), 'The claim iss of the tokens.')}
+      ${field('Value', exactInput('value', { maxlength: 1024 }), 'The claim sub, for tokens until now, or sid.')}
     </fieldset>`,
   )
   const choose = (/** @type {Event} */ event) => {
@@ -57,22 +57,22 @@ export async function revokeOne(warrant = '') {
   }
   const answer = await ask({
     title: 'Revoke a warrant',
-    action: 'Revoke it',
-    failed: 'The warrant is not revoked.',
+    action: 'Revoke warrant',
+    failed: 'The warrant could not be revoked.',
     body: [
-      html`<div @change=${choose}>${field('What', choice('kind', KINDS))}</div>`,
+      html`<div @change=${choose}>${field('Type', choice('kind', KINDS))}</div>`,
       ofWarrant,
       ofToken,
       reasonField(),
       html`<p class="soft">
-        Online checks refuse it at once, authorizers once they hold the change. You can take it back.
+        Online checks refuse it immediately, authorizers once they receive the change. You can unrevoke it.
       </p>`,
     ],
     run: (form, headers) =>
       call('POST', '/v1/revocations', { ...target(form), reason: String(form.get('reason')) }, { headers }),
   })
   if (!answer) return
-  announce(answer.status === 200 ? 'It was revoked before; this is its revocation.' : 'Revoked.')
+  announce(answer.status === 200 ? 'The warrant was already revoked. This is its revocation.' : 'Revoked.')
   location.hash = `#/changes/${answer.body.id}`
 }
 
@@ -80,27 +80,25 @@ export async function revokeOne(warrant = '') {
  * Unrevoke one warrant.
  * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason' | 'token_issuer' | 'token_value'>} record
  */
-export async function takeBack(record) {
+export async function unrevoke(record) {
   await confirm({
-    title: 'Take this revocation back?',
-    action: 'Take it back',
-    failed: 'The revocation is not taken back.',
+    title: 'Unrevoke this warrant?',
+    action: 'Unrevoke',
+    failed: 'The warrant could not be unrevoked.',
     body: [
       html`<p><strong>${tokenWords(record) || record.warrant_id}</strong></p>`,
       named(record.reason),
       validAgain('The warrant is'),
     ],
     run: (headers) => remove(`/v1/revocations/${record.id}`, headers),
-    said: 'Taken back.',
+    said: 'Warrant unrevoked.',
   })
 }
 
 /** @param {string} what for example "The warrant is" */
 const validAgain = (what) =>
-  html`<p>
-      ${what} valid again: online checks let it in from the next request on, authorizers once they hold the change.
-    </p>
-    <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`
+  html`<p>${what} valid again. Online checks accept it immediately, authorizers once they receive the change.</p>
+    <p>Warrants of a revoked signing key stay revoked.</p>`
 
 /**
  * Unrevoke all warrants of a batch.
@@ -108,23 +106,23 @@ const validAgain = (what) =>
  * @param {string} batch
  * @param {AbortSignal} signal
  */
-export async function takeBackBatch(place, batch, signal) {
-  const again = () => takeBackBatch(place, batch, signal)
+export async function unrevokeBatch(place, batch, signal) {
+  const again = () => unrevokeBatch(place, batch, signal)
   const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
     if (!signal.aborted) put(place, problem(error, text, again))
   }
   /** @type {Api.Manifest | void} */
   const manifest = await post(MANIFESTS, { batch_id: batch }, { signal }).catch((error) =>
-    failed(error, 'The revocations of the batch could not be listed. Nothing was changed.'),
+    failed(error, 'The revocations of the batch could not be loaded. Nothing was changed.'),
   )
   if (!manifest) return
-  const words = count(manifest.count, 'revocation')
+  const action = `Unrevoke ${count(manifest.count, 'warrant')}`
   const undoing = new Undoing(manifest, signal)
   const [first, ...rest] = undoing.parts
   const begun = await ask({
-    title: `Take ${words} back?`,
-    action: `Take ${words} back`,
-    failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
+    title: `${action}?`,
+    action,
+    failed: 'Some warrants may still be revoked. You can safely try again.',
     // The first part shows whether an approval is necessary, which then covers all parts.
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
@@ -138,20 +136,16 @@ export async function takeBackBatch(place, batch, signal) {
   try {
     await undoing.go(place, rest, begun.reason, begun.headers)
   } catch (error) {
-    return failed(
-      error,
-      `${count(undoing.taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: ` +
-        'it changes nothing twice.',
-    )
+    return failed(error, `${count(undoing.taken, 'warrant')} unrevoked, perhaps more. You can safely try again.`)
   }
   const { taken } = undoing
   put(
     place,
     banner(
       'force',
-      html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let
-        ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`,
-      html`<a class="button" href=${`#/audit?batch=${manifest.unrevoke_batch_id}`}>The entries of the audit log</a>`,
+      html`<strong>${count(taken, 'warrant')} unrevoked.</strong> Online checks accept ${taken === 1 ? 'it' : 'them'}
+        immediately, authorizers once they receive the change.`,
+      html`<a class="button" href=${`#/audit?batch=${manifest.unrevoke_batch_id}`}>View audit entries</a>`,
     ),
   )
 }

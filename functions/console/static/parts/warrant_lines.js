@@ -46,7 +46,7 @@ export function read(text) {
     count += 1
     if (count > MOST)
       throw new Unreadable(
-        `There are more than ${number(MOST)} rows. Split the file; each part may have ${number(MOST)}.`,
+        `The input has more than ${number(MOST)} rows. Split it into parts of at most ${number(MOST)} rows.`,
       )
     if (!hasHeadings) found.unread = Math.max(found.unread, cells.length - 1)
     const id = cells[column] ?? ''
@@ -56,7 +56,7 @@ export function read(text) {
     else if (warrants.has(id)) found.repeated += 1
     else warrants.set(id, { line, id, reason })
   }
-  if (!count) throw new Unreadable('There is no warrant in it.')
+  if (!count) throw new Unreadable('The input contains no warrants.')
   found.warrants = [...warrants.values()]
   found.hasReasons = found.warrants.some(({ reason }) => reason !== null)
   return found

@@ -45,7 +45,14 @@ _SCROLL: Final = """async () => {
     for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
   }
 }"""
-_CHANGES: Final = ("New key…", "New key below…", "Rotate…", "Suspend…", "Enable…", "Revoke…")
+_CHANGES: Final = (
+    "New signing key…",
+    "New child key…",
+    "Rotate…",
+    "Suspend…",
+    "Enable…",
+    "Revoke…",
+)
 
 
 @pytest.fixture(scope="module")
@@ -117,22 +124,22 @@ def test_what_goes_dark_is_what_a_revocation_reaches(console: Console) -> None:
     """F470b: The tree marks the keys that a revocation revokes, no others, with its numbers."""
     console.open("#/keys")
     _choose(console, "Payments")
-    _button(console, "Show what goes dark").click()
+    _button(console, "Show impact").click()
     assert _tree(console).aria_snapshot().strip() == _TREE.strip()
     before, reach = _status(console.world), _rehearsal(console.world, "Payments")
     expect(console.page.locator(".tree .cut")).to_have_count(1)
-    numbers = f"stops 4 keys, 3 superseded versions and refuses {reach['warrants']} warrants"
+    numbers = f"affects 4 keys, 3 superseded versions and {reach['warrants']} warrants"
     expect(console.page.locator(".effect")).to_contain_text(numbers)
     console.check_looks("keys")
     _button(console, "Revoke…").click()
     dialog = console.page.get_by_role("dialog")
     expect(dialog.get_by_role("radio")).to_have_count(2)
     expect(dialog.get_by_role("radio", checked=True)).to_have_count(0)
-    dialog.get_by_label("With all below").check()
+    dialog.get_by_label("With descendants").check()
     dialog.get_by_label("Reason").fill(MARKUP)
     console.check_axe()
     console.keep_picture("keys-revoke")
-    _button(console, "Revoke with all below").click()
+    _button(console, "Revoke with descendants").click()
     expect(
         console.page.get_by_text("Revoked: 4 keys, 3 superseded versions and 23")
     ).to_be_visible()
@@ -158,16 +165,16 @@ def test_much_is_not_revoked_by_a_slip(console: Console) -> None:
     _button(console, "Revoke").click()
     dialog.get_by_label("Reason").fill("company sold")
     _button(console, "Revoke").click()
-    dialog.get_by_label("This key alone").check()
-    expect(dialog.get_by_label("Name of the key")).to_have_count(0)
-    dialog.get_by_label("With all below").check()
-    name = dialog.get_by_label("Name of the key")
+    dialog.get_by_label("Only this key").check()
+    expect(dialog.get_by_label("Key name")).to_have_count(0)
+    dialog.get_by_label("With descendants").check()
+    name = dialog.get_by_label("Key name")
     name.fill("Head offic")
-    _button(console, "Revoke with all below").click()
+    _button(console, "Revoke with descendants").click()
     expect(dialog).to_be_visible()
     assert _status(console.world) == before
     name.fill("Head office")
-    _button(console, "Revoke with all below").click()
+    _button(console, "Revoke with descendants").click()
     expect(dialog).to_have_count(0)
     console.wait("changes")
     console.open("#/keys")
@@ -180,30 +187,30 @@ def test_keys_are_made_rotated_suspended_and_enabled(console: Console) -> None:
     """F470c: A change of a key is seen in the tree, and a key below a suspended one says why."""
     console.open("#/keys")
     _choose(console, "Payments")
-    _button(console, "New key below…").click()
+    _button(console, "New child key…").click()
     console.page.get_by_label("Name", exact=True).fill(f"{MARKUP} 2")
     console.check_axe()
-    _button(console, "Make the key").click()
+    _button(console, "Create key").click()
     expect(_item(console, f"{MARKUP} 2")).to_have_attribute("aria-selected", "true")
     _button(console, "Rotate…").click()
-    _button(console, "Rotate the key").click()
+    _button(console, "Rotate key").click()
     expect(_item(console, f"{MARKUP} 2")).to_have_attribute("aria-label", re.compile("2 versions"))
     _choose(console, "Payments")
     _button(console, "Suspend…").click()
-    _button(console, "Suspend the key").click()
+    _button(console, "Suspend key").click()
     hindered = f"notary {MARKUP} 2, cannot sign: Payments is suspended, 2 versions"
     expect(_item(console, f"{MARKUP} 2")).to_have_attribute("aria-label", hindered)
     _button(console, "Enable…").click()
-    _button(console, "Enable the key").click()
+    _button(console, "Enable key").click()
     expect(_item(console, f"{MARKUP} 2")).to_have_attribute("aria-label", re.compile("active"))
     key = console.world.get(f"keys/{console.world.id('Payments')}")
     assert key["status"] == "active"
     # F1512b: What happened to the chosen key, whichever it is.
-    console.page.get_by_text("What happened").click()
+    console.page.get_by_text("Timeline").click()
     story = console.page.locator(".timeline")
-    expect(story).to_contain_text("admin enabled the key Payments")
+    expect(story).to_contain_text("admin enabled the signing key Payments")
     _choose(console, f"{MARKUP} 2")
-    expect(story).to_contain_text(f"admin rotated the key {MARKUP} 2")
+    expect(story).to_contain_text(f"admin rotated the signing key {MARKUP} 2")
     expect(story).not_to_contain_text("Payments")
     console.check_axe()
 
@@ -214,7 +221,7 @@ def test_a_superseded_version_is_revoked_alone(console: Console) -> None:
     _choose(console, "Card desk")
     console.page.locator("summary").first.click()
     _button(console, "Revoke v1…").click()
-    expect(console.page.get_by_role("dialog")).to_contain_text("refuses 14 warrants of version 1")
+    expect(console.page.get_by_role("dialog")).to_contain_text("affects 14 warrants of version 1")
     console.page.get_by_label("Reason").fill("old laptop")
     _button(console, "Revoke version 1").click()
     expect(console.page.get_by_text("Revoked: version 1 and 14 warrants.")).to_be_visible()
@@ -255,7 +262,7 @@ def test_a_key_that_only_reads_sees_no_button_that_changes(visitor: Console) -> 
     _choose(visitor, "Payments")
     for name in _CHANGES:
         expect(_button(visitor, name)).to_have_count(0)
-    _button(visitor, "Show what goes dark").click()
+    _button(visitor, "Show impact").click()
     assert _tree(visitor).aria_snapshot().strip() == _TREE.strip()
 
 
@@ -265,7 +272,7 @@ def test_a_key_is_opened_by_its_address(console: Console) -> None:
     console.open(f"#/keys/{versions[-1]['key_id']}")
     expect(_item(console, "Card desk")).to_have_attribute("aria-selected", "true")
     console.open("#/keys/svc_key_0")
-    expect(console.page.get_by_text("There is no key svc_key_0.")).to_be_visible()
+    expect(console.page.get_by_text("Signing key svc_key_0 not found.")).to_be_visible()
     expect(console.page.get_by_role("treeitem", selected=True)).to_have_count(0)
 
 
@@ -279,8 +286,10 @@ def test_a_fault_is_told_and_tried_again(console: Console) -> None:
     console.expect_failures(503)
     console.page.route("**/v1/keys?*", fail)
     console.open("#/keys")
-    expect(console.page.get_by_role("alert")).to_contain_text("The keys could not be shown.")
-    expect(console.page.get_by_text("No keys yet")).to_have_count(0)
+    expect(console.page.get_by_role("alert")).to_contain_text(
+        "The signing keys could not be loaded."
+    )
+    expect(console.page.get_by_text("No signing keys yet")).to_have_count(0)
     console.page.unroute("**/v1/keys?*")
     expect(_item(console, "Payments")).to_be_visible()
 
@@ -305,11 +314,13 @@ def test_the_tree_is_there_before_its_numbers(console: Console) -> None:
 def test_the_first_key_is_a_root(console: Console) -> None:
     """F470g: A tenant without keys sees how to make a root; the new root is shown."""
     console.open("#/keys")
-    expect(console.page.get_by_text("No keys yet. Make a root;")).to_be_visible()
-    _button(console, "Make a root key…").click()
+    expect(
+        console.page.get_by_text("No signing keys yet. Create a root key first,")
+    ).to_be_visible()
+    _button(console, "Create root key…").click()
     expect(console.page.get_by_role("radio")).to_have_count(1)
     console.page.get_by_label("Name", exact=True).fill("Head office")
-    _button(console, "Make the key").click()
+    _button(console, "Create key").click()
     expect(_item(console, "Head office")).to_have_attribute("aria-selected", "true")
     console.check_axe()
 
@@ -318,7 +329,7 @@ def test_the_first_key_is_a_root(console: Console) -> None:
 def test_a_key_among_5000_is_found(console: Console) -> None:
     """F472a: Of 5,000 keys, few are in the document, and each is found by name or by keys."""
     console.open("#/keys")
-    expect(console.page.get_by_text("5,000 keys under 4 roots.")).to_be_visible()
+    expect(console.page.get_by_text("5,000 keys, of which 4 root keys.")).to_be_visible()
     group = _tree(console).get_by_role("treeitem", name="52 notaries").first
     group.focus()
     console.page.keyboard.press("Enter")
@@ -331,7 +342,7 @@ def test_a_key_among_5000_is_found(console: Console) -> None:
     expect(_tree(console).get_by_role("treeitem")).to_have_count(3)
     _choose(console, "Notary 4321")
     _button(console, "Revoke…").click()
-    expect(console.page.get_by_role("dialog")).to_contain_text("stops 1 key")
+    expect(console.page.get_by_role("dialog")).to_contain_text("affects 1 key")
 
 
 def test_keys_are_a_table_as_well(console: Console) -> None:
@@ -347,9 +358,9 @@ def test_keys_are_a_table_as_well(console: Console) -> None:
     expect(rows).to_have_count(2)
     assert "flat=1" in page.url
     console.act("Nightly", "Enable…")
-    page.get_by_role("dialog").get_by_role("button", name="Enable the key").click()
+    page.get_by_role("dialog").get_by_role("button", name="Enable key").click()
     expect(rows).to_have_count(1)
-    page.get_by_role("searchbox").fill("card below:payments")
+    page.get_by_role("searchbox").fill("card parent:payments")
     rows.get_by_role("link").click()
     expect(page.get_by_role("treeitem", name="issuer Cards")).to_have_attribute(
         "aria-selected", "true"

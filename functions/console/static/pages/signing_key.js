@@ -32,7 +32,7 @@ export class ChosenKey {
   constructor(page) {
     this.page = page
     this.element = /** @type {HTMLElement} */ (
-      one(html`<section class="panel chosen-key" aria-label="The chosen key"></section>`)
+      one(html`<section class="panel chosen-key" aria-label="Selected key"></section>`)
     )
     /** @type {Place | null} */
     this.place = null
@@ -43,7 +43,7 @@ export class ChosenKey {
     this.history = /** @type {HTMLDetailsElement} */ (
       one(
         html`<details class="history" @toggle=${soon}>
-          <summary>What happened</summary>
+          <summary>Timeline</summary>
           ${this.story}
         </details>`,
       )
@@ -81,10 +81,7 @@ export class ChosenKey {
     this.said = null
     this.element.classList.toggle('none', !place)
     if (!place)
-      return put(
-        this.element,
-        html`<p class="soft">Choose a key to see its facts, and what its revocation would stop.</p>`,
-      )
+      return put(this.element, html`<p class="soft">Select a key to see its details and revocation impact.</p>`)
     const { key } = place
     const { state, word } = standing(place, now())
     put(
@@ -111,12 +108,12 @@ export class ChosenKey {
   facts({ key, older }) {
     const versions = key.version ?? older.length + 1
     return facts([
-      ['Identifier', whole(key.id, 'the identifier')],
-      ['Public key', whole(key.public_key, 'the public key')],
-      ['Made', html`${minute(key.created_at)} UTC`],
+      ['Identifier', whole(key.id, 'identifier')],
+      ['Public key', whole(key.public_key, 'public key')],
+      ['Created', html`${minute(key.created_at)} UTC`],
       ['Expires', key.expires_at ? html`${minute(key.expires_at)} UTC, ${when(key.expires_at)}` : 'never'],
       ['Versions', versions === 1 ? '1' : this.versions(key.id, versions)],
-      ['Signed', this.later(async () => this.signed(key.id), 'How many warrants it signed could not be read.')],
+      ['Signed', this.later(async () => this.signed(key.id), 'The warrant count could not be loaded.')],
     ])
   }
 
@@ -135,7 +132,9 @@ export class ChosenKey {
         if (!signal.aborted)
           put(
             place,
-            error instanceof ApiError && error.status === 403 ? 'not told to this API key' : problem(error, failed),
+            error instanceof ApiError && error.status === 403
+              ? 'not available to this API key'
+              : problem(error, failed),
           )
       })
     return place
@@ -159,13 +158,13 @@ export class ChosenKey {
       if (/** @type {HTMLDetailsElement} */ (event.target).open)
         put(
           list,
-          this.later(() => this.listed(id), 'The versions could not be read.'),
+          this.later(() => this.listed(id), 'The versions could not be loaded.'),
         )
     }
     // Closed again for each key.
     return one(
       html`<details @toggle=${open}>
-        <summary>${number}, show them</summary>
+        <summary>Show ${number} versions</summary>
         ${list}
       </details>`,
     )
@@ -180,9 +179,9 @@ export class ChosenKey {
         (each) =>
           html` <li>
             <span
-              >v${each.version}, made
+              >v${each.version}, created
               ${when(each.created_at)}${
-                each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'
+                each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', current'
               }</span
             >
             ${
@@ -207,19 +206,19 @@ export class ChosenKey {
    */
   reach(place) {
     if (!may())
-      return html`<p class="effect soft">
-        How many warrants a revocation would refuse is told only to an API key with the scope admin.
-      </p>`
+      return html`<p class="effect soft">Only API keys with the scope admin can see the revocation impact.</p>`
     return this.later(
       async () => {
         const answer = await rehearse(place.key.id, true, this.page.signal)
         if (answer.revoked_at) return this.ended(place.key.id, answer.revoked_at, answer.reason)
         return html`<p class="effect revoked">
-          <strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This
-          cannot be undone.
+          <strong
+            >Revoking this key ${place.children.length > 0 && 'and its descendants '}${effect(answer, place)}.</strong
+          >
+          This cannot be undone.
         </p>`
       },
-      'What a revocation would stop could not be read.',
+      'The revocation impact could not be loaded.',
       'status',
     )
   }
@@ -232,11 +231,11 @@ export class ChosenKey {
   ended(id, since, reason) {
     return html`<div class="effect revoked">
       <p>
-        <strong>Revoked ${when(since)}.</strong> Online checks refuse every warrant that it signed; authorizers do once
-        they hold the change.
+        <strong>Revoked ${when(since)}.</strong> Online checks refuse all its warrants. Authorizers refuse them once
+        they receive the change.
       </p>
       <p class="reason"><bdi dir="auto">${reason}</bdi></p>
-      <p><a href=${`#/changes/${id}`}>How far has it come?</a></p>
+      <p><a href=${`#/changes/${id}`}>Propagation</a></p>
     </div>`
   }
 
@@ -256,7 +255,7 @@ export class ChosenKey {
     const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
       html`<button type="button" class="quiet" @click=${run}>${words}</button>`
     return [
-      mayHaveChildren(place) && isActive(place, now()) && button('New key below…', () => this.page.make(place)),
+      mayHaveChildren(place) && isActive(place, now()) && button('New child key…', () => this.page.make(place)),
       status === 'active' && button('Rotate…', () => this.change('rotate')),
       status === 'active' && button('Suspend…', () => this.change('suspend')),
       status === 'suspended' && button('Enable…', () => this.change('enable')),
@@ -297,7 +296,7 @@ export class ChosenKey {
       page.tell(banner('wait', answer.text))
     } catch (error) {
       if (!page.signal.aborted)
-        put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
+        put(page.said, problem(error, 'The revocation impact could not be loaded. Nothing was revoked.'))
     } finally {
       this.isAsking = false
     }
@@ -305,7 +304,7 @@ export class ChosenKey {
 }
 
 /** @param {boolean} isShown */
-const darkWords = (isShown) => (isShown ? 'Hide what goes dark' : 'Show what goes dark')
+const darkWords = (isShown) => (isShown ? 'Hide impact' : 'Show impact')
 
 /**
  * Return a long text with a copy button.

@@ -71,7 +71,7 @@ const showFlat = async (main, context) => {
   const rows = latest((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
   const make = async (/** @type {Place | null} */ parent) => {
     const made = await create(known.forest, parent)
-    if (made) announce(`The key ${made.name} was made.`)
+    if (made) announce(`Signing key ${made.name} created.`)
   }
   const alter = async (/** @type {Place} */ place, /** @type {'rotate' | 'suspend' | 'enable'} */ action) => {
     const done = await change(place, action)
@@ -86,11 +86,11 @@ const showFlat = async (main, context) => {
         const toTree = () => void (location.hash = `#/keys/${id}`)
         return may()
           ? [
-              isOpen && { title: 'New key below…', run: () => make(place) },
+              isOpen && { title: 'New child key…', run: () => make(place) },
               status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
               status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
               status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
-              status !== 'revoked' && { title: 'Revoke, in the tree…', danger: true, run: toTree },
+              status !== 'revoked' && { title: 'Revoke in tree view…', danger: true, run: toTree },
             ]
           : []
       },
@@ -101,9 +101,9 @@ const showFlat = async (main, context) => {
     const entry = known.read()
     put(
       main,
-      heading(title, 'A key signs only while it and all above it are active.', [
+      heading(title, 'A key can sign only while it and all its ancestors are active.', [
         views(true),
-        may() && html`<button type="button" @click=${() => make(null)}>New key…</button>`,
+        may() && html`<button type="button" @click=${() => make(null)}>New signing key…</button>`,
       ]),
       table.element,
     )
@@ -134,8 +134,8 @@ const flat = {
     },
     { id: 'type', title: 'Type', width: '88px', value: ({ key }) => key.type },
     {
-      id: 'below',
-      title: 'Below',
+      id: 'parent',
+      title: 'Parent',
       width: 'minmax(140px, 1fr)',
       from: 820,
       value: ({ parent }) => parent?.key.name ?? '',
@@ -153,8 +153,8 @@ const flat = {
       value: ({ key, older }) => key.version ?? older.length + 1,
     },
     {
-      id: 'signed',
-      title: 'Signed',
+      id: 'warrants',
+      title: 'Warrants',
       width: '92px',
       from: 860,
       kind: 'number',
@@ -162,21 +162,21 @@ const flat = {
       text: ({ key }) => (key.warrant_count === undefined ? '' : number(key.warrant_count)),
     },
     { id: 'expires', title: 'Expires', width: '116px', from: 1040, kind: 'time', value: ({ key }) => key.expires_at },
-    { id: 'made', title: 'Made', width: '116px', kind: 'time', value: ({ key }) => key.created_at },
+    { id: 'created', title: 'Created', width: '116px', kind: 'time', value: ({ key }) => key.created_at },
     { id: 'public', title: 'Public key', text: ({ key }) => key.public_key },
   ],
-  sub: ({ key, parent }) => html`${key.type}${parent && html` below <bdi>${parent.key.name}</bdi>`}`,
+  sub: ({ key, parent }) => html`${key.type}${parent && html` · parent <bdi>${parent.key.name}</bdi>`}`,
   facets: () => [
     { title: 'Suspended', query: 'state:suspended', state: 'suspended' },
     { title: 'Cannot sign', query: 'state:"cannot sign"', state: 'blocked' },
     { title: 'Revoked', query: 'state:revoked', state: 'revoked' },
     { title: 'Expired', query: 'state:expired', state: 'expired' },
-    { title: 'Roots', query: 'type:root' },
-    { title: 'Issuers', query: 'type:issuer' },
-    { title: 'Notaries', query: 'type:notary' },
+    { title: 'Root keys', query: 'type:root' },
+    { title: 'Issuer keys', query: 'type:issuer' },
+    { title: 'Notary keys', query: 'type:notary' },
   ],
-  empty: html`<h2>No keys yet</h2>
-    <p>Make a root; issuers and notaries hang below it.</p>
+  empty: html`<h2>No signing keys yet</h2>
+    <p>Create a root key first, then issuer and notary keys below it.</p>
     <pre>rescind signing-keys create root "Head office"</pre>`,
 }
 
@@ -237,28 +237,28 @@ class Keys {
     if (isNew) this.take(forest)
     const { places, roots } = forest
     const text = places.size
-      ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. ` +
-        'A key signs only while it and all above it are active.'
+      ? `${count(places.size, 'key')}, of which ${count(roots.length, 'root key')}. ` +
+        'A key can sign only while it and all its ancestors are active.'
       : null
-    const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`
+    const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New signing key…</button>`
     const old = aged(entry)
     put(
       this.main,
       heading(title, text, [views(false), make]),
       this.said,
       places.size > 0 && this.details.element,
-      html`<section class="panel" aria-label="All keys">
+      html`<section class="panel" aria-label="Key hierarchy">
         ${
           !entry.data
             ? entry.error
-              ? problem(entry.error, 'The keys could not be shown.')
+              ? problem(entry.error, 'The signing keys could not be loaded.')
               : skeleton(6)
             : !places.size
               ? html`<div class="empty">
-                  <p>No keys yet. Make a root; issuers and notaries hang below it.</p>
+                  <p>No signing keys yet. Create a root key first, then issuer and notary keys below it.</p>
                   ${
                     may() &&
-                    html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`
+                    html`<button type="button" class="main" @click=${() => this.make(null)}>Create root key…</button>`
                   }
                 </div>`
               : [
@@ -269,11 +269,10 @@ class Keys {
                   html`<p class="legend soft">
                     ${
                       isMany
-                        ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; ` +
-                          'choose a key to see it.'
+                        ? `Warrant counts are shown for up to ${number(NUMBERED)} keys. Select a key to see its count.`
                         : fault
-                          ? 'How many warrants each key signed could not be read.'
-                          : 'The number at the right of a key: warrants that it signed.'
+                          ? 'The warrant counts could not be loaded.'
+                          : 'The number at the right of a key is its warrant count.'
                     }
                   </p>`,
                 ]
@@ -293,7 +292,8 @@ class Keys {
     this.forest = trees
     this.chosen = find(trees, this.wanted)
     if (this.chosen && this.goal.isOpen) reveal(this.chosen, this.view)
-    if (this.wanted && !this.chosen) put(this.said, banner('info', html`There is no key <code>${this.wanted}</code>.`))
+    if (this.wanted && !this.chosen)
+      put(this.said, banner('info', html`Signing key <code>${this.wanted}</code> not found.`))
     this.refresh()
     this.details.take(this.chosen)
   }
@@ -317,7 +317,7 @@ class Keys {
       this.view.found = /** @type {HTMLInputElement} */ (event.target).value
       this.refresh()
       const found = [...this.forest.places.values()].filter((each) => isNamed(each, this.view.found)).length
-      put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No key has this name.'))
+      put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No matching keys.'))
       this.tree.redraw()
     }
     const input = html`<input type="search" autocomplete="off" spellcheck="false" @input=${look} />`
@@ -372,7 +372,7 @@ class Keys {
     // The forest may have changed since the button was drawn.
     const made = await create(this.forest, find(this.forest, parent?.key.id))
     if (!made) return
-    announce(`The key ${made.name} was made.`)
+    announce(`Signing key ${made.name} created.`)
     await this.reread(made.id)
   }
 
@@ -391,7 +391,7 @@ const legend = () =>
       ['suspended', 'suspended'],
       ['revoked', 'revoked'],
       ['expired', 'expired'],
-      ['blocked', 'a key above is not active'],
+      ['blocked', 'an ancestor is not active'],
     ].map(
       ([state, word]) => html`<span>${icon(/** @type {import('../parts/tag.js').State} */ (state))} ${word}</span>`,
     )}
@@ -399,6 +399,6 @@ const legend = () =>
       ><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
         <path class="behind" d="M2 6h9v8H2zM5 6V4h8v8h-2M7 4V2h7v8h-1"></path>
       </svg>
-      older versions, cannot sign</span
+      superseded versions, cannot sign</span
     >
   </p>`

@@ -12,25 +12,23 @@ import { ask, choice, field, tick } from './dialog.js'
 const CHANGES = {
   rotate: {
     title: 'Rotate',
-    action: 'Rotate the key',
-    done: 'was rotated',
+    action: 'Rotate key',
+    done: 'rotated',
     text:
-      'The key gets a new key pair and keeps its identifier. The present version cannot sign any more; ' +
-      'the warrants that it signed stay valid.',
+      'The key gets a new version and keeps its identifier. The current version can no longer sign. ' +
+      'Its warrants stay valid.',
   },
   suspend: {
     title: 'Suspend',
-    action: 'Suspend the key',
-    done: 'was suspended',
-    text:
-      'The key, and all keys below it, cannot sign until it is enabled again. ' +
-      'The warrants that they signed stay valid.',
+    action: 'Suspend key',
+    done: 'suspended',
+    text: 'The key and its descendants cannot sign until you enable it again. ' + 'Their warrants stay valid.',
   },
   enable: {
     title: 'Enable',
-    action: 'Enable the key',
-    done: 'was enabled',
-    text: 'The key can sign again, if all keys above it are active.',
+    action: 'Enable key',
+    done: 'enabled',
+    text: 'The key can sign again if all its ancestors are active.',
   },
 }
 
@@ -47,9 +45,9 @@ export function change({ key }, action) {
     action: words,
     run: async (_form, headers) => {
       await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
-      return `The key ${key.name} ${done}.`
+      return `Signing key ${key.name} ${done}.`
     },
-    failed: 'The key was not changed.',
+    failed: 'The key could not be changed.',
   })
 }
 
@@ -65,15 +63,15 @@ export function create(forest, wanted) {
     .filter((each) => mayHaveChildren(each) && isActive(each, now()))
   const parent = wanted && parents.includes(wanted) ? wanted : null
   const options = parents.map((each) => /** @type {const} */ ([each.key.id, path(each), each === parent]))
-  const place = one(html`<div ?hidden=${!parent}>${field('Below', choice('parent_id', options))}</div>`)
+  const place = one(html`<div ?hidden=${!parent}>${field('Parent', choice('parent_id', options))}</div>`)
   const choose = (/** @type {Event} */ event) => {
     place.hidden = /** @type {HTMLInputElement} */ (event.target).value === 'root'
   }
   const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) =>
     tick(html`<input type="radio" name="type" value=${value} required ?checked=${isFirst} />`, text)
   return ask({
-    title: 'Make a key',
-    action: 'Make the key',
+    title: 'New signing key',
+    action: 'Create key',
     run: (form, headers) => {
       const { type: kind, name, parent_id: above, ends } = Object.fromEntries(form)
       const made = {
@@ -84,22 +82,22 @@ export function create(forest, wanted) {
       }
       return post('/v1/keys', made, { headers })
     },
-    failed: 'The key was not made.',
+    failed: 'The key could not be created.',
     body: html` <fieldset @change=${choose}>
-        <legend>What kind of key</legend>
-        ${type('root', 'Root: stands at the top, for a company or a programme', !parent)}
+        <legend>Type</legend>
+        ${type('root', 'Root: the top of a hierarchy, for example for a company', !parent)}
         ${
           parents.length > 0 && [
-            type('issuer', 'Issuer: has other keys below it, for a department'),
-            type('notary', 'Notary: has no keys below it, for a program that signs', Boolean(parent)),
+            type('issuer', 'Issuer: can have child keys, for example for a department'),
+            type('notary', 'Notary: has no child keys, for a program that signs', Boolean(parent)),
           ]
         }
       </fieldset>
       ${field('Name', html`<input name="name" required maxlength="255" dir="auto" />`)} ${place}
       ${field(
-        'Last day (optional)',
+        'Expiry date (optional)',
         html`<input name="ends" type="date" />`,
-        'In UTC. Without a date, a root does not expire, and other keys expire with the key above them.',
+        'In UTC. Without a date, a root key does not expire, and other keys expire with their parents.',
       )}`,
   })
 }

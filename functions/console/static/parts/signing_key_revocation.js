@@ -46,12 +46,12 @@ export function stopped({ keys = 0 }, place) {
 }
 
 /**
- * Format the impact: "stops 3 keys and refuses 5 warrants".
+ * Format the impact: "affects 3 keys and 5 warrants".
  * @param {Reach} reach
  * @param {Place} place
  */
 export const effect = (reach, place) =>
-  `stops ${stopped(reach, place)} and refuses ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
+  `affects ${stopped(reach, place)} and ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
 
 /** @param {Reach} reach */
 const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
@@ -101,8 +101,8 @@ class Question {
     const answer = await ask({
       title: this.version ? html`Revoke version ${this.version.version} of ${name}` : html`Revoke ${name}`,
       body: html`${!this.version && html`<div class="goes-dark">${this.#picture.element}</div>`}
-      ${this.all ? this.#choice() : html`<p>This ${this.#effect(false)}. It cannot be undone.</p>`}
-      ${reasonField('The audit log and every check of a warrant show it.', 500)} ${this.#typed}`,
+      ${this.all ? this.#choice() : html`<p>The revocation ${this.#effect(false)}. This cannot be undone.</p>`}
+      ${reasonField('Shown in the audit log and in every check of a warrant.', 500)} ${this.#typed}`,
       action: this.#words,
       run: async (form, headers) => {
         isTried = true
@@ -111,9 +111,9 @@ class Question {
       },
       danger: true,
       wide: Boolean(this.all),
-      failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
+      failed: 'The revocation is incomplete. Revoke again to continue with the remaining keys.',
     })
-    const open = { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' }
+    const open = { done: false, text: 'The revocation is incomplete. Some keys may be revoked, others not.' }
     return answer ?? (isTried ? open : null)
   }
 
@@ -121,8 +121,8 @@ class Question {
     const { descendants = 0 } = this.alone
     const stay =
       descendants === 1
-        ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.'
-        : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
+        ? 'Its descendant can no longer sign, but the warrants of the descendant stay valid.'
+        : `Its ${number(descendants)} descendants can no longer sign, but their warrants stay valid.`
     const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) => {
       const choose = () => this.choose(cascade)
       return tick(
@@ -131,9 +131,9 @@ class Question {
       )
     }
     return html`<fieldset>
-      <legend>How far? This cannot be undone.</legend>
-      ${option(false, 'This key alone:', `${this.#effect(false)}. ${stay}`)}
-      ${option(true, 'With all below:', `${this.#effect(true)}.`)}
+      <legend>Scope of the revocation. This cannot be undone.</legend>
+      ${option(false, 'Only this key:', `${this.#effect(false)}. ${stay}`)}
+      ${option(true, 'With descendants:', `${this.#effect(true)}.`)}
     </fieldset>`
   }
 
@@ -141,7 +141,7 @@ class Question {
   choose(cascade) {
     this.cascade = cascade
     if (cascade === null) return
-    const words = cascade ? 'Revoke with all below' : 'Revoke this key'
+    const words = cascade ? 'Revoke with descendants' : 'Revoke key'
     put(this.#words, this.version ? `Revoke version ${this.version.version}` : words)
     put(this.#typed, isMany(this.#reach(cascade)) && this.#nameField())
     this.#picture.redraw()
@@ -153,12 +153,10 @@ class Question {
     /** @type {HTMLInputElement} */
     const input = one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto" />`)
     const judge = () =>
-      input.setCustomValidity(
-        input.value.normalize().trim() === name ? '' : 'Type the name of the key as it is written above.',
-      )
+      input.setCustomValidity(input.value.normalize().trim() === name ? '' : 'Enter the exact name of the key.')
     input.addEventListener('input', judge)
     judge()
-    return field('Name of the key', input, `Type it, as this ${this.#effect(this.cascade)}.`)
+    return field('Key name', input, `Enter the name to confirm: the revocation ${this.#effect(this.cascade)}.`)
   }
 
   /** @param {boolean | null} cascade @returns {Reach} */
@@ -169,7 +167,7 @@ class Question {
   /** @param {boolean | null} cascade */
   #effect(cascade) {
     const { alone, version } = this
-    if (version) return `refuses ${count(alone.warrants ?? 0, 'warrant')} of version ${version.version}`
+    if (version) return `affects ${count(alone.warrants ?? 0, 'warrant')} of version ${version.version}`
     return effect(this.#reach(cascade), this.place)
   }
 
@@ -178,8 +176,8 @@ class Question {
     const reach = this.#reach(this.cascade)
     const { warrants = 0 } = reach
     const what = this.version ? `version ${this.version.version}` : stopped(reach, this.place)
-    const lists = 'Online checks refuse the warrants; authorizers refuse them once they hold the change.'
-    return `Revoked: ${what} and ${count(warrants, 'warrant')}. ${warrants ? lists : ''}`.trim()
+    const note = 'Online checks refuse the warrants immediately, authorizers once they receive the change.'
+    return `Revoked: ${what} and ${count(warrants, 'warrant')}. ${warrants ? note : ''}`.trim()
   }
 
   /** @param {number} width */
@@ -187,7 +185,7 @@ class Question {
     const dark = this.cascade ? reached(this.place) : new Set([this.place])
     const items = shown({ roots: [this.place], places: new Map() }, { folded: new Set(), whole: new Set(), found: '' })
     const more = items.length - MOST
-    const name = `${this.place.key.name}, and what hangs below it; hatched is what would be revoked`
+    const name = `${this.place.key.name}, and its descendants; keys that would be revoked are hatched`
     const picture = tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })
     return html`${picture}${more > 0 && html`<p class="soft">and ${number(more)} more</p>`}`
   }

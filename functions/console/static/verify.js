@@ -73,16 +73,16 @@ export async function verify(answer, keys, now, seen = null) {
   need(
     isObject(answer, 'payload', 'srl') && isObject(answer.srl, 'Payload', 'Signature'),
     'form',
-    'This is not an answer with a list.',
+    'The response does not contain an SRL.',
   )
   const signed = fromBase64(answer.srl.Payload)
   const signature = fromBase64(answer.srl.Signature)
-  need(signed && signature, 'form', 'What is signed is not in base64.')
+  need(signed && signature, 'form', 'The payload or the signature is not valid base64.')
   const signer = await signerOf(signed, signature, keys)
-  need(signer, 'signature', 'None of these keys signed this list, or the list was changed.')
+  need(signer, 'signature', 'None of the keys signed this SRL, or it was modified.')
   const { members, ...found } = read(signed)
   const content = { ...found, size: signed.length, sha256: hex(hash(signed)), signer: toBase64(signer) }
-  need(isShown(answer.payload, members), 'shown', 'The readable part of the answer differs from what was signed.')
+  need(isShown(answer.payload, members), 'shown', 'The readable part differs from the signed payload.')
   checkContent(content, now, seen)
   return content
 }
@@ -106,25 +106,25 @@ function checkContent({ ids, version, issuedAt, expiresAt, sha256 }, now, seen) 
   need(
     ids.every((id, index) => index === 0 || ids[index - 1] < id),
     'order',
-    'The warrants are not sorted, or one is named twice.',
+    'The warrants are not sorted, or one is repeated.',
   )
   need(
     issuedAt < expiresAt && expiresAt - issuedAt <= 7 * DAY,
     'times',
-    'It ends before it was issued, or more than 7 days after.',
+    'It expires before it was issued, or more than 7 days after.',
   )
-  need(issuedAt - now <= AHEAD, 'times', 'It was issued more than 5 minutes after now.')
-  need(now < expiresAt, 'expired', 'Its end has passed: an authorizer refuses everything.')
-  need(version <= VERSION_MAX, 'version', 'Its version is so high that no list could follow it.')
+  need(issuedAt - now <= AHEAD, 'times', 'It was issued more than 5 minutes in the future.')
+  need(now < expiresAt, 'expired', 'It has expired: authorizers that use it fail closed.')
+  need(version <= VERSION_MAX, 'version', 'Its version is too high for any later SRL.')
   need(
     !seen || version >= seen.version,
     'version',
-    `You have seen list ${seen?.version} here. An older one must not come back.`,
+    `This browser has seen SRL ${seen?.version}. Older versions are not accepted.`,
   )
   need(
     !seen || version !== seen.version || sha256 === seen.sha256,
     'version',
-    `You have seen another list ${version} here. Two lists of one version are never right.`,
+    `This browser has seen a different SRL ${version}. Two SRLs of one version are never valid.`,
   )
 }
 
@@ -147,13 +147,13 @@ function read(signed) {
     const members = decode(signed)
     const version = members.get('Version')
     const ids = texts(members, 'RevokedIDs')
-    need(members.size === MEMBERS.length, 'members', 'It has other members than a list.')
+    need(members.size === MEMBERS.length, 'members', 'It has other members than an SRL.')
     need((typeof version === 'number' || typeof version === 'bigint') && version >= 1, 'members', 'It has no version.')
-    need(!ids.length || areWarrantIds(ids), 'members', 'It names something that is no warrant.')
+    need(!ids.length || areWarrantIds(ids), 'members', 'It contains an invalid warrant identifier.')
     const [issuedAt, expiresAt] = [moment(members, 'IssuedAt'), moment(members, 'ExpiresAt')]
     return { members, version: Number(version), issuedAt, expiresAt, ids }
   } catch (error) {
-    if (error instanceof Malformed) throw new Refused('members', 'What is signed is not encoded as lists are.')
+    if (error instanceof Malformed) throw new Refused('members', 'The payload is not encoded as an SRL.')
     throw error
   }
 }

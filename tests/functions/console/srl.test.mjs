@@ -24,7 +24,7 @@ test('what is before the oldest list is not known, and no gap', () => {
   const early = coverage([list(0.5), list(24 * 20)], FROM, NOW)
   assert.equal(early.known, FROM)
   assert.deepEqual(hours(early), [[24 * 14, 0.5]])
-  assert.match(coverageWords(early), /no list was valid for 13 days/)
+  assert.match(coverageWords(early), /no SRL was valid for 13 days/)
   assert.match(coverageWords(coverage([list(0.5)], FROM, NOW)), /there was always a valid list/)
 })
 

@@ -12,7 +12,7 @@ import { Table } from '../table.js'
 import { buttons, SIGNERS, signers } from '../parts/list_signers.js'
 import { LONGEST, verifyCard } from '../parts/list_check.js'
 
-export const title = 'Lists'
+export const title = 'SRL'
 
 /** @typedef {Api.SrlVersion} Version */
 /** @typedef {Parameters<import('../app.js').Page['show']>[1]} Context */
@@ -40,7 +40,7 @@ const showLists = async (main, context) => {
   )
   const check = one(
     html`<section class="panel wide body">
-      <h2>Verify the list here</h2>
+      <h2>Verify the SRL</h2>
       ${verifyCard(context.signal)}
     </section>`,
   )
@@ -56,11 +56,11 @@ const showLists = async (main, context) => {
     signing.draw(keys, keys.data?.keys ?? null)
     put(
       main,
-      heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'),
+      heading(title, 'Each SRL replaces the previous version. Versions only rise: authorizers reject older ones.'),
       rows && !isShort && card(rows, !versions.more),
       published.element,
       html`<div class="head">
-        <h2>Who signs lists</h2>
+        <h2>SRL signers</h2>
         <div class="actions">${buttons(keys.data?.keys ?? [])}</div>
       </div>`,
       signing.element,
@@ -86,20 +86,18 @@ function coverageCard(versions, isWhole) {
   const found = coverage(versions, from, until)
   const gaps = [...found.gaps].reverse()
   return html`<section class="panel wide body">
-    <h2>When was a list valid?</h2>
+    <h2>Validity</h2>
     <p>
-      ${versions.length ? coverageWords(found) : 'No record of a list is kept.'}
-      ${found.gaps.length > 0 && 'In a gap, every authorizer that works from the list refuses everything.'}
+      ${versions.length ? coverageWords(found) : 'No SRL is recorded.'}
+      ${found.gaps.length > 0 && 'During a gap, authorizers that use the SRL fail closed.'}
     </p>
     ${picture((width) => strip(found, from, until, width)).element}
     <p class="legend">
-      <span><i class="force"></i>a list was valid</span>${
-        gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`
+      <span><i class="force"></i>valid SRL</span>${
+        gaps.length > 0 && html`<span><i class="revoked striped"></i>no valid SRL</span>`
       }${
         found.known > from &&
-        html`<span
-          ><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span
-        >`
+        html`<span><i class="unknown dotted"></i>${isWhole ? 'before the first recorded SRL' : 'not loaded'}</span>`
       }<span class="soft">days in UTC</span>
     </p>
     ${
@@ -124,7 +122,7 @@ const scale = { most: 0, signer: '' }
 /** @type {import('../table.js').Spec} */
 const lists = {
   id: 'lists',
-  noun: 'lists',
+  noun: 'SRL versions',
   sort: '-version',
   mark: 'change',
   isLow: true,
@@ -132,12 +130,12 @@ const lists = {
   open: ({ version }) => `#/lists/${Math.max(1, version - 1)}..${version}`,
   begin: (rows) => Object.assign(scale, { most: Math.max(...rows.map(({ count }) => count)), signer: rows[0]?.key_id }),
   columns: [
-    { id: 'version', title: 'List', width: '92px', of: 'version', text: ({ version }) => `v${version}` },
+    { id: 'version', title: 'Version', width: '92px', of: 'version', text: ({ version }) => `v${version}` },
     { id: 'issued', title: 'Issued', width: '116px', of: 'issued_at', kind: 'time' },
     { id: 'size', title: 'Warrants', width: '100px', of: 'count', kind: 'number', text: ({ count }) => number(count) },
     {
       id: 'bar',
-      title: 'Length; what is new at its end',
+      title: 'Size and additions',
       width: 'minmax(160px, 1fr)',
       from: 900,
       text: () => '',
@@ -145,22 +143,22 @@ const lists = {
     },
     {
       id: 'change',
-      title: 'Change',
+      title: 'Changes',
       width: '116px',
       value: ({ added_count: added, removed_count: removed }) => (added ?? 0) + (removed ?? 0),
       text: changed,
-      cell: (version) => html`<span class=${changed(version) === 'same' ? 'soft' : null}>${changed(version)}</span>`,
+      cell: (version) => html`<span class=${changed(version) === 'none' ? 'soft' : null}>${changed(version)}</span>`,
     },
     {
       id: 'signer',
-      title: 'Signed by',
+      title: 'Signer',
       width: '124px',
       from: 860,
       value: ({ key_id }) => key_id,
       cell: ({ key_id }) =>
         html`<code class=${key_id === scale.signer ? null : 'soft'} title=${key_id}>${short(key_id)}</code>`,
     },
-    { id: 'ends', title: 'Ends', width: '116px', from: 1000, of: 'expires_at', kind: 'time' },
+    { id: 'expires', title: 'Expires', width: '116px', from: 1000, of: 'expires_at', kind: 'time' },
     { id: 'hash', title: 'SHA-256', text: ({ sha256 }) => sha256 },
   ],
   sub: ({ count, issued_at: at, key_id }) => html`${warrants(count, 'warrant')} · ${when(at)} · ${short(key_id)}`,
@@ -173,13 +171,13 @@ const lists = {
       },
     },
   ],
-  empty: html`<p>No record of a published list is kept yet. The next list is shown here.</p>`,
+  empty: html`<p>No SRL versions are recorded yet.</p>`,
 }
 
 /** @param {Version} version */
 function changed({ added_count: added, removed_count: removed }) {
   if (added === null || removed === null) return 'unknown'
-  return [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ') || 'same'
+  return [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ') || 'none'
 }
 
 /**
@@ -195,7 +193,7 @@ function showDifference(main, compared, context) {
   const input = (/** @type {string} */ name, /** @type {string} */ words, /** @type {number} */ value) =>
     field(words, html`<input name=${name} type="number" min="1" max="999999999999" required value=${value} />`)
   const form = html`<form class="filters" @submit=${compare}>
-    ${input('from', 'List', from)}${input('to', 'with list', to)} <button>Compare</button>
+    ${input('from', 'From version', from)}${input('to', 'To version', to)} <button>Compare</button>
   </form>`
   const differ = latest(lines)
   follow(() => {
@@ -207,23 +205,23 @@ function showDifference(main, compared, context) {
     const ask = (/** @type {number} */ version) => read(`/v1/revocations/srl?version=${version}`, 3600)
     const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
     const said = !published.at
-      ? published.error && problem(published.error, 'The lists could not be compared.')
+      ? published.error && problem(published.error, 'The SRL versions could not be compared.')
       : long
         ? banner(
             'info',
-            html`<strong>List ${long.version} has ${number(long.count)} warrants.</strong> The page does not fetch lists
-              of more than ${number(LONGEST)}.`,
+            html`<strong>SRL ${long.version} has ${number(long.count)} warrants.</strong> This page does not load SRLs
+              with more than ${number(LONGEST)}.`,
           )
         : [before, after].map((each, index) => each?.error && missing(each.error, [from, to][index] ?? from))
     const found = before?.data && after?.data && differ(before.data, after.data)
     if (after && found) table.draw(after, found.rows)
     put(
       main,
-      heading(`Lists ${from} and ${to}`, html`<a href="#/lists">All lists</a>. The service has the last 32.`),
+      heading(`SRL ${from} and ${to}`, html`<a href="#/lists">All versions</a>. The service keeps the last 32.`),
       form,
       said,
       found
-        ? [html`<p role="status">From list ${from} to list ${to}, ${found.words}</p>`, table.element]
+        ? [html`<p role="status">From version ${from} to ${to}: ${found.words}</p>`, table.element]
         : !said && skeleton(4),
     )
     if (found || said) ready()
@@ -236,8 +234,8 @@ function showDifference(main, compared, context) {
  */
 const missing = (error, version) =>
   error.status === 404
-    ? banner('info', html`The service no longer has list ${version}, or never had it.`)
-    : problem(error, 'The lists could not be compared.')
+    ? banner('info', html`The service does not have SRL ${version}.`)
+    : problem(error, 'The SRL versions could not be compared.')
 
 /**
  * Return the differing warrants, and a summary.
@@ -247,11 +245,10 @@ const missing = (error, version) =>
 function lines({ payload: before }, { payload: after }) {
   const { added, removed } = difference(before.RevokedIDs, after.RevokedIDs)
   const rows = (/** @type {string[]} */ ids, /** @type {string} */ change) => ids.map((id) => ({ id, change }))
-  const more = `${number(added.length)} ${added.length === 1 ? 'warrant was' : 'warrants were'} added`
   const stayed = number(after.RevokedIDs.length - added.length)
   return {
     rows: [...rows(added, 'added'), ...rows(removed, 'removed')],
-    words: `${more} and ${number(removed.length)} removed. ${stayed} stayed.`,
+    words: `${number(added.length)} added, ${number(removed.length)} removed, ${stayed} unchanged.`,
   }
 }
 
@@ -276,5 +273,5 @@ const differing = {
     { title: 'Added', query: 'change:added' },
     { title: 'Removed', query: 'change:removed' },
   ],
-  empty: html`<p>The two lists name the same warrants.</p>`,
+  empty: html`<p>Both versions contain the same warrants.</p>`,
 }

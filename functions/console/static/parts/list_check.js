@@ -35,27 +35,27 @@ const ORDER = ['trust', 'valid', ...CHECKS]
  */
 const WORDS = {
   trust: [
-    'Your pin leads to the newest trust document',
+    'The pin verifies the newest trust document',
     ({ version, roots }) =>
-      `document ${version}, which ${roots.threshold} of ${count(roots.keys.length, 'root')} signed`,
+      `version ${version}, signed by ${roots.threshold} of ${count(roots.keys.length, 'root key')}`,
   ],
-  valid: ['The document has not expired', ({ expiresAt }) => `valid until ${minute(expiresAt)} UTC`],
-  form: ['Has the form of a list', (_held, { size }) => `${number(size)} bytes are signed`],
+  valid: ['The trust document has not expired', ({ expiresAt }) => `valid until ${minute(expiresAt)} UTC`],
+  form: ['The response has the form of an SRL', (_held, { size }) => `${number(size)} signed bytes`],
   signature: [
-    'Signed by a key that the document names',
+    'A key in the trust document signed the SRL',
     (_held, { signer }) => `Ed25519 over the exact bytes, by ${signer.slice(0, 12)}…`,
   ],
-  members: ['Has the four members in order', (_held, { version }) => `version ${version}`],
-  shown: ['The readable part is what was signed', (_held, { sha256 }) => `SHA-256 ${sha256.slice(0, 12)}…`],
-  order: ['Sorted, nothing twice', (_held, { ids }) => count(ids.length, 'warrant')],
-  times: ['Its times are possible', (_held, { issuedAt }) => `issued ${second(issuedAt)} UTC`],
+  members: ['The payload has the four members in order', (_held, { version }) => `version ${version}`],
+  shown: ['The readable part matches the signed payload', (_held, { sha256 }) => `SHA-256 ${sha256.slice(0, 12)}…`],
+  order: ['The warrants are sorted, without repetition', (_held, { ids }) => count(ids.length, 'warrant')],
+  times: ['The times are plausible', (_held, { issuedAt }) => `issued ${second(issuedAt)} UTC`],
   expired: [
-    'Not expired',
+    'The SRL has not expired',
     (_held, { expiresAt }) => `${span((expiresAt - Date.now()) / 1000)} left by this computer’s clock`,
   ],
   version: [
-    'Not older than one you have seen',
-    (_held, _content, list) => (list ? `you saw list ${list.version} here` : 'this browser remembers no list'),
+    'The SRL is not older than the last one seen',
+    (_held, _content, list) => (list ? `this browser has seen SRL ${list.version}` : 'this browser remembers no SRL'),
   ],
 }
 
@@ -63,15 +63,15 @@ const CLOCK = 'Check the clock of this computer. If it is right,'
 /** Advice if a check of the SRL fails. @type {Partial<Record<Check, string>>} */
 const ADVICE = {
   signature:
-    'Verify again in a minute. If it stays so, somebody else made this list: tell the people who run the service.',
-  shown: 'Something between the service and this browser changes answers. Authorizers read only what is signed.',
-  times: `${CLOCK} that of the service is wrong.`,
-  expired: `${CLOCK} no list is published any more: see Overview.`,
+    'Verify again in a minute. If it fails again, someone else created this SRL: contact the operator of the service.',
+  shown: 'A system between the service and this browser modifies responses. Authorizers read only the signed payload.',
+  times: `${CLOCK} the clock of the service is wrong.`,
+  expired: `${CLOCK} SRLs are no longer published: see Overview.`,
   version:
-    'The service was restored from a backup without a recovery, or somebody answers with an old list: ' +
-    'tell the people who run it.',
+    'The service was restored from a backup without a recovery, or someone replays an old SRL: ' +
+    'contact the operator of the service.',
 }
-const REPORT = 'Tell the people who run the service: it never publishes such a list.'
+const REPORT = 'Contact the operator of the service: it never publishes such an SRL.'
 
 /** @param {AbortSignal} signal */
 export function verifyCard(signal) {
@@ -87,33 +87,33 @@ export function verifyCard(signal) {
           ? await checked(pin, form.has('keep'), signal)
           : banner(
               'revoked',
-              html`<strong>That is no pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of a
-                list signer is none.`,
+              html`<strong>Invalid pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of an SRL
+                signer is not a pin.`,
             ),
       )
     } catch (error) {
-      if (!signal.aborted) put(result, problem(error, 'The list could not be read.'))
+      if (!signal.aborted) put(result, problem(error, 'The SRL could not be loaded.'))
     }
   })
   return html` <p class="soft">
-      This browser checks the list itself: your pin names the roots, the roots sign a document with the keys of the list
-      signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would
-      come from the same server as the list.
+      Your browser verifies the SRL. The pin identifies the root keys, the root keys sign a trust document that names
+      the SRL signers, and one of these signs the SRL. Paste a pin from another source: a pin on this page would come
+      from the same server as the SRL.
     </p>
     ${
       dropped &&
       banner(
         'info',
-        'This browser remembered the key of a list signer, or something that cannot be read. It was forgotten. ' +
-          'Lists are now checked with the pin of the roots: ask the people who run the service for it.',
+        'This browser remembered the key of an SRL signer, or unreadable data, which was deleted. ' +
+          'SRLs are now verified with the pin of the root keys. Ask the operator of the service for it.',
       )
     }
     <div class="panels">
       <form @submit=${check}>
-        ${field('Pin that you trust', exactInput('pin', { value: before?.pin }), '64 hexadecimal digits')}
+        ${field('Trusted pin', exactInput('pin', { value: before?.pin }), '64 hexadecimal digits')}
         ${tick(
           html`<input type="checkbox" name="keep" ?checked=${before !== null} />`,
-          'Remember the pin, the document and the list in this browser, so that older ones are noticed.',
+          'Remember the pin, the trust document and the SRL in this browser, to detect older ones.',
         )}
         <div class="actions"><button class="main">Verify</button></div>
       </form>
@@ -133,7 +133,7 @@ async function checked(pin, keep, signal) {
   if (status.count > LONGEST)
     return banner(
       'info',
-      html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than
+      html`<strong>The SRL has ${number(status.count)} warrants.</strong> This page does not load SRLs with more than
         ${number(LONGEST)}. Use <code>rescind srl verify</code>.`,
     )
   const state = begun(pin)
@@ -145,16 +145,13 @@ async function checked(pin, keep, signal) {
     if (error instanceof NoEd25519)
       return banner(
         'unknown',
-        html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 at this address. It must be new
-          enough, and the address must begin with https or be this machine’s. Use <code>rescind srl verify</code>.`,
+        html`<strong>Nothing was checked.</strong> This browser cannot verify Ed25519 signatures at this address. It
+          must be recent, and the address must begin with https or be local. Use <code>rescind srl verify</code>.`,
       )
     return results(found, failure(error))
   }
   if (!found.content)
-    return banner(
-      'info',
-      html`<strong>Nothing was checked.</strong> The service has no trust document yet: its roots have signed none.`,
-    )
+    return banner('info', html`<strong>Nothing was checked.</strong> The service has no trust document yet.`)
   return results(found, null)
 }
 
@@ -214,12 +211,12 @@ function results({ state: { held }, list, content }, failed) {
   const line = (/** @type {Check} */ check, /** @type {number} */ place) => {
     const [words, yes] = WORDS[check]
     // Without an earlier SRL, a rollback cannot be detected.
-    const passed = check === 'version' && !list ? tag('unknown', 'not known') : tag('force', 'yes')
+    const passed = check === 'version' && !list ? tag('unknown', 'unknown') : tag('force', 'passed')
     const [detail, mark] =
       place < stopped
         ? [held && content ? yes(held, content, list) : '', passed]
         : place === stopped
-          ? [failed?.message, tag('revoked', 'no')]
+          ? [failed?.message, tag('revoked', 'failed')]
           : ['', tag('unknown', 'not checked')]
     return html`<div>
       <div>
@@ -230,11 +227,11 @@ function results({ state: { held }, list, content }, failed) {
     </div>`
   }
   const verdict = content
-    ? banner('force', html`<strong>List ${content.version} is genuine</strong>, as far as the pin that you gave is.`)
-    : banner('revoked', html`<strong>Do not trust this list.</strong> ${failed?.advice}`)
+    ? banner('force', html`<strong>SRL ${content.version} is genuine</strong>, provided that your pin is.`)
+    : banner('revoked', html`<strong>Do not trust this SRL.</strong> ${failed?.advice}`)
   return [
     verdict,
     html`<div class="rowed">${ORDER.map(line)}</div>`,
-    content && html`<p class="soft">Checked ${minute(Date.now())} UTC.</p>`,
+    content && html`<p class="soft">Verified ${minute(Date.now())} UTC.</p>`,
   ]
 }

@@ -9,11 +9,11 @@ import { announce, copy, when } from './panel.js'
 
 /** @type {Record<Api.SrlKeyStatus, string>} */
 const MEANING = {
-  standby: 'signs at once if another was stolen',
-  pending: 'listed, and signs nothing yet',
-  active: 'signs lists',
-  retired: 'signed before; its last list is still valid',
-  revoked: 'was stolen: its lists are refused',
+  standby: 'takes over if another signer is stolen',
+  pending: 'announced, does not sign yet',
+  active: 'signs SRLs',
+  retired: 'signed before; its last SRL is still valid',
+  revoked: 'its SRLs are rejected',
 }
 export const SIGNERS = '/v1/revocations/srl/keys'
 
@@ -21,8 +21,8 @@ export const SIGNERS = '/v1/revocations/srl/keys'
 export const signers = {
   id: 'lists',
   part: 'signers',
-  noun: 'list signers',
-  sort: '-made',
+  noun: 'SRL signers',
+  sort: '-created',
   mark: 'state',
   key: ({ key_id }) => key_id,
   columns: [
@@ -36,19 +36,19 @@ export const signers = {
       text: meaning,
       cell: (key) =>
         html`<span title=${meaning(key)}
-          >${meaning(key)}${ripens(key) && html`; may sign ${when(key.activates_at)}`}</span
+          >${meaning(key)}${ripens(key) && html`; can be activated ${when(key.activates_at)}`}</span
         >`,
     },
-    { id: 'made', title: 'Made', width: '116px', of: 'created_at', kind: 'time' },
+    { id: 'created', title: 'Created', width: '116px', of: 'created_at', kind: 'time' },
     { id: 'public', title: 'Public key', text: ({ public_key }) => public_key },
   ],
-  sub: (key) => html`${meaning(key)} · made ${when(key.created_at)}`,
+  sub: (key) => html`${meaning(key)} · created ${when(key.created_at)}`,
   actions: (key) => [
-    { title: 'Copy the public key', run: () => copy(key.public_key) },
+    { title: 'Copy public key', run: () => copy(key.public_key) },
     may() && key.status === 'pending' && { title: 'Activate…', run: () => activate(key) },
     may() && key.status !== 'revoked' && { title: 'Revoke…', run: () => revoke(key), danger: true },
   ],
-  empty: html`<p>No list was signed yet.</p>`,
+  empty: html`<p>No SRL signers yet.</p>`,
 }
 
 /** Return the buttons that apply to no particular signer. @param {Api.SrlKey[]} keys */
@@ -57,8 +57,8 @@ export function buttons(keys) {
   return (
     may() &&
     keys.length > 0 &&
-    html` ${!pending && html`<button type="button" @click=${create}>Make the next signer…</button>`}
-      <button type="button" @click=${() => rotate(pending)}>Replace the signer now…</button>`
+    html` ${!pending && html`<button type="button" @click=${create}>Create signer…</button>`}
+      <button type="button" @click=${() => rotate(pending)}>Rotate signer now…</button>`
   )
 }
 
@@ -81,18 +81,18 @@ async function change(path, question, sent) {
   /** @type {Api.SrlKey | null} */
   const done = await ask({ ...question, run: (_form, headers) => post(`${SIGNERS}${path}`, sent, { headers }) })
   if (!done) return
-  announce(`List signer ${short(done.key_id)} is ${done.status}.`)
+  announce(`SRL signer ${short(done.key_id)} is ${done.status}.`)
   if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
 }
 
 const create = () =>
   change('', {
-    title: 'Make the next list signer',
-    action: 'Make the signer',
-    failed: 'The signer could not be made.',
+    title: 'Create SRL signer',
+    action: 'Create signer',
+    failed: 'The signer could not be created.',
     body: html`<p>
-      It is listed as pending, and the next trust document names it, so that authorizers learn of it. It signs nothing
-      until it is activated.
+      The new signer is pending. The next trust document announces it to authorizers. It does not sign until you
+      activate it.
     </p>`,
   })
 
@@ -100,15 +100,15 @@ const create = () =>
 function activate(key) {
   const early = ripens(key)
   const question = {
-    title: `Activate the list signer ${short(key.key_id)}`,
-    action: early ? 'Activate it early' : 'Activate',
+    title: `Activate SRL signer ${short(key.key_id)}`,
+    action: early ? 'Activate early' : 'Activate signer',
     danger: early,
     failed: 'The signer could not be activated.',
-    body: html`<p>It signs a new list at once, and the present signer is retired.</p>
+    body: html`<p>It signs a new SRL immediately, and the current signer is retired.</p>
       ${
         early &&
         html`<p>
-          <strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time
+          <strong>Authorizers that have not fetched its key yet reject its SRLs.</strong> The activation delay ends
           ${when(key.activates_at)}.
         </p>`
       }`,
@@ -119,32 +119,32 @@ function activate(key) {
 /** @param {Api.SrlKey | undefined} pending */
 const rotate = (pending) =>
   change('/rotate', {
-    title: 'Replace the list signer now',
-    action: 'Replace it',
+    title: 'Rotate SRL signer now',
+    action: 'Rotate signer',
     danger: true,
-    failed: 'The signer could not be replaced.',
+    failed: 'The signer could not be rotated.',
     body: html`<p>
-        ${pending ? html`The pending signer ${short(pending.key_id)}` : 'A new signer'} signs a list at once.
+        ${pending ? html`The pending signer ${short(pending.key_id)}` : 'A new signer'} signs an SRL immediately.
       </p>
       <p>
-        <strong>Authorizers that read lists refuse it until they know the new key.</strong> To give them time, make the
-        next signer and activate it later.
+        <strong>Authorizers that use SRLs reject it until they have the new key.</strong> To give them time, create a
+        signer and activate it later.
       </p>`,
   })
 
 /** @param {Api.SrlKey} key */
 const revoke = ({ key_id, status }) =>
   change(`/${key_id}/revoke`, {
-    title: `Revoke the list signer ${short(key_id)}`,
-    action: 'Revoke it',
+    title: `Revoke SRL signer ${short(key_id)}`,
+    action: 'Revoke signer',
     danger: true,
     failed: 'The signer could not be revoked.',
-    body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
+    body: html`<p>Revoke the signer if its key was stolen. This cannot be undone.</p>
       ${
         status === 'active' &&
         html`<p>
-          <strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves.
-          Give the new public key to each one that pins list signers: until then it refuses all.
+          <strong>Another signer takes over immediately.</strong> Authorizers with a pin of the root keys follow
+          automatically. Authorizers that pin an SRL signer fail closed until you give them the new public key.
         </p>`
       }`,
   })

@@ -1,6 +1,6 @@
 /** Reasons for a refusal of trust documents (docs/spec: TRUST-12, TRUST-13), with advice. */
 
-const REPORT = 'Tell the people who run the service: it never answers this.'
+const REPORT = 'Contact the operator of the service: it never sends such a response.'
 
 /** @typedef {import('../vendor/rescind-trust.js').Reason} Reason */
 
@@ -9,38 +9,38 @@ const REPORT = 'Tell the people who run the service: it never answers this.'
  * @type {Partial<Record<Reason, [string, string]>> & {malformed: [string, string]}}
  */
 export const REASONS = {
-  too_large: ['The answer is larger than trust documents may be.', REPORT],
-  malformed: ['The answer has another form than trust documents.', REPORT],
+  too_large: ['The response is larger than trust documents may be.', REPORT],
+  malformed: ['The response does not have the form of trust documents.', REPORT],
   tenant: [
-    'A document is of another tenant.',
-    'Sign in with an API key of the right tenant. If it is the right one, tell the people who run the service.',
+    'A document belongs to another tenant.',
+    'Sign in with an API key of the right tenant. If it is the right one, contact the operator of the service.',
   ],
   root: [
-    'Not enough of the roots that your pin names signed the documents.',
-    'Compare the pin with the one that you were given, and with that of the roots: rescind trust show. ' +
-      'If it is right, believe nothing that this service says, and tell the people who keep the roots.',
+    'Too few of the root keys that your pin identifies signed the documents.',
+    'Compare the pin with the one that you received, and with the output of rescind trust show. ' +
+      'If it is right, do not trust this service, and contact the owners of the root keys.',
   ],
   equivocation: [
-    'The roots signed two documents of one version.',
-    'Believe neither. Tell the people who keep the roots at once: ' +
-      'a root was stolen, or the service was restored from a backup.',
+    'The root keys signed two documents of one version.',
+    'Trust neither. Contact the owners of the root keys immediately: ' +
+      'a root key was stolen, or the service was restored from a backup.',
   ],
   rollback: [
     'This browser has seen a newer document.',
-    'Verify again in a minute. If it stays so, the service was restored from a backup, ' +
-      'or somebody answers in its place: tell the people who run it.',
+    'Verify again in a minute. If the check fails again, the service was restored from a backup, ' +
+      'or someone impersonates it: contact the operator of the service.',
   ],
   lifetime: [
-    'The document is valid for more than 400 days, or for no time.',
-    'Tell the people who keep the roots: they have to sign another one.',
+    'The document is valid for more than 400 days, or has no lifetime.',
+    'Ask the owners of the root keys to sign another document.',
   ],
   future: [
-    'The document was issued more than 30 seconds after now.',
+    'The document was issued more than 30 seconds in the future.',
     'Check the clock of this computer. If it is right, the clock of the service is wrong.',
   ],
   trust_expired: [
     'The document has expired.',
-    'Check the clock of this computer. If it is right, the roots have to sign a new document: ' +
+    'Check the clock of this computer. If it is right, the root keys must sign a new document: ' +
       'rescind trust draft, sign and publish.',
   ],
 }

@@ -66,8 +66,8 @@ export function coverageWords({ known, gaps }) {
   const whole = gaps.reduce((sum, { start, end }) => sum + end - start, 0)
   const since = `${minute(known)} UTC`
   return gaps.length
-    ? `Since ${since}, no list was valid for ${span(whole / 1000)} in all.`
-    : `Since ${since}, there was always a valid list.`
+    ? `Since ${since}, no SRL was valid for ${span(whole / 1000)} in total.`
+    : `Since ${since}, there was always a valid SRL.`
 }
 
 /**

@@ -22,80 +22,79 @@ const TIME = 's, m, h or d'
 
 /** @type {Setting[]} */
 const SETTINGS = [
-  { name: 'name', words: 'Name', effect: () => 'The name of the tenant, for people.' },
+  { name: 'name', words: 'Name', effect: () => 'The display name of the tenant.' },
   {
     name: 'srl_ttl_seconds',
-    words: 'Lists live for',
+    words: 'SRL lifetime',
     unit: TIME,
     effect: (value) =>
-      `A list is valid for ${span(value)}: ` +
-      'an authorizer that hears nothing for as long refuses everything after that. ' +
-      'A new list is published at half of the time.',
+      `An SRL is valid for ${span(value)}. ` +
+      'Authorizers that receive no newer SRL within that time fail closed. ' +
+      'The next SRL is published after half of the time.',
   },
   {
     name: 'srl_publication',
-    words: 'Lists are published',
-    choices: { scheduled: 'by the schedule', immediate: 'after each change' },
+    words: 'SRL publication',
+    choices: { scheduled: 'on schedule', immediate: 'after each change' },
     effect: (value) =>
       value === 'immediate'
-        ? 'A list follows each change at once, and is published for a twentieth of the time at most.'
-        : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.',
+        ? 'An SRL follows each change immediately. Publication takes at most a twentieth of the time.'
+        : 'An SRL is published within about a minute of a change. Authorizers on the feed receive it immediately.',
   },
   {
     name: 'feed_window_ms',
-    words: 'The feed gathers changes for',
+    words: 'Publication window',
     unit: 'milliseconds',
     effect: (value) =>
-      `Changes within ${number(value)} ms of each other are one entry of the feed. ` +
-      'A longer window makes fewer entries, and delays changes that follow each other.',
+      `Changes within ${number(value)} ms share one feed entry. ` +
+      'A longer window produces fewer entries, and delays changes in quick succession.',
   },
   {
     name: 'rotation_grace_seconds',
-    words: 'A new list signer waits for',
+    words: 'Activation delay of SRL signers',
     unit: TIME,
     effect: (value) =>
-      `A pending signer can be activated after ${span(value)}, ` +
-      'so that each authorizer has fetched its key before it signs.',
+      `A pending signer can be activated after ${span(value)}. ` + 'By then, each authorizer has fetched its key.',
   },
   {
     name: 'unrevoke_policy',
-    words: 'Revocations are taken back by',
-    choices: { any: 'every revoker', own: 'who made them, and admins' },
+    words: 'Unrevoke policy',
+    choices: { any: 'any revoker', own: 'the creator and administrators' },
     effect: (value) =>
       value === 'own'
-        ? 'A key without the scope admin takes back only what its own identity revoked, ' +
-          'so that a stolen one cannot let in what others revoked.'
-        : 'Each key with the scope revoker can take back each revocation, whoever made it.',
+        ? 'Without the scope admin, a key can unrevoke only what its own identity revoked. ' +
+          'A stolen key cannot undo the revocations of others.'
+        : 'Any key with the scope revoker can unrevoke any warrant.',
   },
   {
     name: 'max_authorizers',
-    words: 'Authorizers of one API key',
+    words: 'Authorizers per API key',
     unit: 'registrations',
     effect: (value) =>
-      `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. ` +
-      'A relay registers all that are behind it.',
+      `An API key can register ${number(value)} authorizers. A stolen key cannot fill the registry. ` +
+      'A relay registers all authorizers behind it.',
   },
   {
     name: 'person_key_max_days',
-    words: 'Keys of people last',
+    words: 'API key lifetime for people',
     unit: 'days',
     effect: (value) =>
-      `An API key that a person makes ends after ${number(value)} days at most, an administrator's after 90.`,
+      `An API key that a person creates expires after at most ${number(value)} days (90 for an administrator).`,
   },
   {
     name: 'unused_key_days',
-    words: 'Unused keys are revoked after',
+    words: 'Revocation of unused API keys',
     unit: 'days',
     effect: (value) =>
       value
-        ? `A key that nobody used for ${number(value)} days is revoked. The last admin key stays.`
-        : 'Off: unused keys stay. Otherwise 7 days or more.',
+        ? `API keys are revoked after ${number(value)} days without use, except the last admin key.`
+        : 'Off. To enable it, enter 7 days or more.',
   },
   {
     name: 'audit_retention_days',
-    words: 'Audit entries are kept for',
+    words: 'Audit retention',
     unit: 'days',
-    effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.`,
+    effect: (value) => `Audit entries are deleted after ${number(value)} days. Deleted entries cannot be recovered.`,
   },
 ]
 
@@ -103,7 +102,7 @@ export const title = 'Settings'
 
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, { signal }) => {
-  const head = heading(title, 'They hold for the whole tenant. Each is saved by itself.')
+  const head = heading(title, 'These settings apply to the whole tenant. Each is saved separately.')
   const card = (/** @type {unknown} */ content) =>
     put(main, head, html`<section class="panel body">${content}</section>`)
   card(skeleton(8))
@@ -116,17 +115,17 @@ const forms = (settings) => [
   settings.delete_after &&
     banner(
       'revoked',
-      html`This tenant is marked for deletion. The operator may remove it with all its data from
+      html`This tenant is marked for deletion. The operator can remove it with all its data from
       ${when(settings.delete_after)}.`,
     ),
   SETTINGS.map((setting) => form(setting, settings)),
-  html`<h2>Set by the operator</h2>`,
+  html`<h2>Managed by the operator</h2>`,
   facts([
     ['Tenant', html`<code>${settings.tenant_id}</code>`],
-    ['Made', when(settings.created_at)],
+    ['Created', when(settings.created_at)],
     [
-      'Requests',
-      `${number(settings.rate_limit_per_second)} a second, ${number(settings.rate_limit_burst)} at once after a pause`,
+      'Rate limit',
+      `${number(settings.rate_limit_per_second)} requests per second, bursts of ${number(settings.rate_limit_burst)}`,
     ],
   ]),
 ]
@@ -164,10 +163,10 @@ function form(setting, settings) {
       draw(
         await patch('/v1/tenant/settings', { [name]: unit === TIME ? seconds(given) : unit ? Number(given) : given }),
       )
-      announce(`${words}: saved.`)
+      announce(`${words} saved.`)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      put(fault, problem(error, 'It was not saved.'))
+      put(fault, problem(error, 'The setting could not be saved.'))
     }
   })
   draw(settings)

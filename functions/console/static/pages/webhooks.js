@@ -14,15 +14,15 @@ import { listPage, Table, terms } from '../table.js'
 /** @typedef {Api.Webhook} Webhook */
 
 const DAY = 86_400
-const BECAUSE = { requested: 'by a person', gone: 'answered 410', failing: 'failed for a day' }
+const BECAUSE = { requested: 'by a person', gone: 'responded with 410', failing: 'failed for a day' }
 /** Common groups of events, by prefix of their names. */
 const GROUPS = [
-  ['*', 'Everything, also what later releases add'],
-  ['revocation.', 'Warrants are revoked, and taken back'],
-  ['key.', 'Signing keys change, or are about to expire'],
-  ['srl.', 'Lists are published, their signers change'],
-  ['api_key.', 'API keys change, or are about to expire'],
-  ['authorizer.', 'Authorizers register, or fall behind'],
+  ['*', 'All events, including future types'],
+  ['revocation.', 'Warrants are revoked or unrevoked'],
+  ['key.', 'Signing keys change or are about to expire'],
+  ['srl.', 'SRLs are published, or SRL signers change'],
+  ['api_key.', 'API keys change or are about to expire'],
+  ['authorizer.', 'Authorizers register or lag'],
 ]
 
 export const title = 'Webhooks'
@@ -37,14 +37,14 @@ export const show = async (main, context) => {
       const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
       const found = (/** @type {Webhook} */ webhook) => ({
         ...detail(webhook),
-        parts: [html`<h2>Messages</h2>`, sent.element],
+        parts: [html`<h2>Deliveries</h2>`, sent.element],
       })
       put(main, thing(`/v1/webhooks/${id}`, 5, { title, href: '#/webhooks', noun: 'webhook' }, found))
       sent.draw(pages.read(`/v1/webhooks/${id}/deliveries`, { limit: '100', change }))
     }, context.signal)
   }
   const make = may() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
-  const words = 'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.'
+  const words = 'Events are signed and sent to these URLs, with retries for a day. An event may be delivered twice.'
   const source = { path: '/v1/webhooks', list: 'webhooks', seconds: 10 }
   listPage(main, context, webhooks, source, () => heading(title, words, make))
 }
@@ -57,16 +57,16 @@ const webhooks = {
   mark: 'state',
   open: ({ id }) => `#/webhooks/${id}`,
   columns: [
-    { id: 'url', title: 'Address', width: 'minmax(200px, 2fr)', kind: 'name' },
+    { id: 'url', title: 'URL', width: 'minmax(200px, 2fr)', kind: 'name' },
     { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: standing, cell: state },
-    { id: 'for', title: 'What it is for', width: 'minmax(140px, 1fr)', from: 900, of: 'description' },
+    { id: 'description', title: 'Description', width: 'minmax(140px, 1fr)', from: 900, of: 'description' },
     {
       id: 'events',
-      title: 'Events',
+      title: 'Event types',
       width: '88px',
       value: ({ events }) => (events.includes('*') ? 'all' : count(events.length, 'type')),
     },
-    { id: 'made', title: 'Made', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
+    { id: 'created', title: 'Created', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
   ],
   sub: ({ description, events }) =>
     html`${
@@ -77,21 +77,20 @@ const webhooks = {
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
   ],
   actions: (webhook) => (may() ? actions(webhook) : []),
-  empty: html`<p>No webhooks yet. Make one to hear of changes in your own programs, such as a chat or an alarm.</p>`,
+  empty: html`<p>No webhooks yet. Create one to receive changes in your own systems, such as chat or alerting.</p>`,
 }
 
 /** Return the filter words of a webhook. @param {Webhook} webhook */
 function standing({ status, failing_since: failing, deferred_events }) {
-  return [status, failing && 'failing', deferred_events > 0 && 'refused'].filter(Boolean).join(' ')
+  return [status, failing && 'failing', deferred_events > 0 && 'deferred'].filter(Boolean).join(' ')
 }
 
 /** @param {Webhook} webhook */
 function state({ status, disabled_reason, failing_since, deferred_events }) {
   if (status === 'disabled')
-    return tag('suspended', `disabled: ${disabled_reason ? BECAUSE[disabled_reason] : 'not known why'}`)
-  if (failing_since)
-    return html`${tag('wait', 'accepts nothing')} <span class="soft">since ${when(failing_since)}</span>`
-  return deferred_events > 0 ? tag('wait', `refused ${count(deferred_events, 'event')}`) : tag('force', 'enabled')
+    return tag('suspended', `disabled: ${disabled_reason ? BECAUSE[disabled_reason] : 'unknown reason'}`)
+  if (failing_since) return html`${tag('wait', 'failing')} <span class="soft">since ${when(failing_since)}</span>`
+  return deferred_events > 0 ? tag('wait', count(deferred_events, 'deferred event')) : tag('force', 'enabled')
 }
 
 /** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */
@@ -99,12 +98,12 @@ const detail = (webhook) => ({
   name: webhook.url,
   actions: may() ? actions(webhook) : [],
   known: [
-    ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
+    ['Description', webhook.description ? named(webhook.description) : 'none'],
     ['State', state(webhook)],
     ['Next attempt', webhook.next_attempt_at ? when(webhook.next_attempt_at) : 'with the next event'],
-    ['Events', webhook.events.includes('*') ? 'all' : webhook.events.map((event) => html`<code>${event}</code> `)],
-    ['Sent up to', `event ${number(webhook.next_index)} of the log`],
-    ['Made', when(webhook.created_at)],
+    ['Event types', webhook.events.includes('*') ? 'all' : webhook.events.map((event) => html`<code>${event}</code> `)],
+    ['Next event', number(webhook.next_index)],
+    ['Created', when(webhook.created_at)],
   ],
 })
 
@@ -115,7 +114,7 @@ function actions({ id, status }) {
     post(`${path}/${act}`, undefined, { headers })
   /** @param {string} words @param {string} text @param {string} said */
   const question = (words, text, said) => ({
-    title: `${words} this webhook`,
+    title: `${words} webhook`,
     action: words,
     danger: words === 'Delete',
     body: html`<p>${text}</p>`,
@@ -123,24 +122,24 @@ function actions({ id, status }) {
   })
   const tested = question(
     'Send',
-    'It is an event of its own type, rescind.test.',
-    'A test event is on its way. Its outcome is shown with its messages.',
+    'The event has its own type, rescind.test.',
+    'Test event queued. Its result appears under Deliveries.',
   )
   const disabled = question(
     'Disable',
-    'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.',
-    'The webhook is disabled.',
+    'No events are sent until you enable it again. Then it receives the events that it missed.',
+    'Webhook disabled.',
   )
-  const enabled = question('Enable', 'It is sent what happened while it was disabled.', 'The webhook is enabled.')
+  const enabled = question('Enable', 'It receives the events that it missed while it was disabled.', 'Webhook enabled.')
   const deleted = question(
     'Delete',
-    'What was not sent yet is not sent. This cannot be undone.',
-    'The webhook is deleted.',
+    'Events that are not delivered yet are discarded. This cannot be undone.',
+    'Webhook deleted.',
   )
   return [
-    { title: 'Test…', run: () => confirm({ ...tested, title: 'Send a test event', run: send('test') }) },
-    { title: 'Send again…', run: () => replay(path) },
-    { title: 'Replace the secret…', run: () => rotate(path) },
+    { title: 'Send test event…', run: () => confirm({ ...tested, title: 'Send test event', run: send('test') }) },
+    { title: 'Replay…', run: () => replay(path) },
+    { title: 'Rotate secret…', run: () => rotate(path) },
     status === 'enabled'
       ? { title: 'Disable…', run: () => confirm({ ...disabled, run: send('disable') }) }
       : { title: 'Enable…', run: () => confirm({ ...enabled, run: send('enable') }) },
@@ -157,11 +156,11 @@ function actions({ id, status }) {
 async function create() {
   const made = await ask({
     title: 'New webhook',
-    action: 'Make the webhook',
-    failed: 'The webhook could not be made.',
+    action: 'Create webhook',
+    failed: 'The webhook could not be created.',
     body: [
       field(
-        'Address',
+        'URL',
         html`<input
           name="url"
           type="url"
@@ -169,19 +168,15 @@ async function create() {
           placeholder="https://hooks.example.com/rescind"
           autocomplete="off"
         />`,
-        'https, at port 443, of a host that others can reach too.',
+        'An https URL on port 443 of a public host.',
       ),
       html`<fieldset>
-        <legend>Events</legend>
+        <legend>Event types</legend>
         ${GROUPS.map(([group, words], index) =>
           tick(html`<input type="checkbox" name="events" value=${group} ?checked=${index === 0} />`, words),
         )}
       </fieldset>`,
-      field(
-        'What it is for',
-        html`<input name="description" maxlength="1024" autocomplete="off" />`,
-        'You may leave this empty.',
-      ),
+      field('Description', html`<input name="description" maxlength="1024" autocomplete="off" />`, 'Optional.'),
     ],
     run: async (form, headers) =>
       post(
@@ -202,7 +197,7 @@ async function create() {
  * @param {string[]} chosen
  */
 async function types(chosen) {
-  if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Choose at least one kind of event.', null)
+  if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Select at least one event type.', null)
   if (chosen.includes('*')) return ['*']
   const { ACTIONS } = await import('../parts/audit_sentences.js')
   const known = ACTIONS.map((action) => (action === 'srl.regenerate' ? 'srl.published' : action)).filter(
@@ -216,23 +211,23 @@ const secret = (webhook) =>
   showSecret(
     'Store this secret now',
     webhook.secret,
-    'Your program checks by it that a message comes from this service (standardwebhooks.com).',
+    'Your program uses it to verify that an event comes from this service (standardwebhooks.com).',
   )
 
 /** @param {string} path */
 async function rotate(path) {
   const made = await ask({
-    title: 'Replace the secret',
-    action: 'Make the new secret',
-    failed: 'The secret could not be replaced.',
+    title: 'Rotate secret',
+    action: 'Generate secret',
+    failed: 'The secret could not be rotated.',
     body: field(
-      'Messages also bear a signature by the old secret',
+      'The old secret also signs events',
       choice('grace', [
-        [0, 'no more'],
+        [0, 'no longer'],
         [DAY, 'for 1 day', true],
         [7 * DAY, 'for 7 days'],
       ]),
-      'Until then a program that knows either secret accepts them.',
+      'Programs with either secret can verify events until then.',
     ),
     run: (form, headers) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
@@ -242,17 +237,17 @@ async function rotate(path) {
 /** @param {string} path */
 const replay = (path) =>
   ask({
-    title: 'Send events again',
-    action: 'Send again',
-    failed: 'They could not be sent again.',
+    title: 'Replay events',
+    action: 'Replay events',
+    failed: 'The events could not be replayed.',
     body: field(
-      'From the event with this number on',
+      'First event',
       html`<input name="index" required inputmode="numeric" pattern="[0-9]+" autocomplete="off" />`,
-      'Each message below has its number.',
+      'The number of the event, as listed under Deliveries.',
     ),
     run: async (form, headers) => {
       await post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers })
-      announce('They are sent again, with the same identifiers as the first time.')
+      announce('The replay has started. Events keep their identifiers.')
     },
   })
 
@@ -262,13 +257,13 @@ const keyOf = ({ id, index }) => `${id} ${index}`
 /** @type {import('../table.js').Spec} */
 const messages = {
   id: 'webhooks',
-  noun: 'messages',
+  noun: 'deliveries',
   sort: '-sent',
   mark: 'state',
   key: keyOf,
   isLow: true,
   columns: [
-    { id: 'event', title: 'Event', width: 'minmax(170px, 1fr)', of: 'type', kind: 'code' },
+    { id: 'event', title: 'Event type', width: 'minmax(170px, 1fr)', of: 'type', kind: 'code' },
     { id: 'number', title: 'Number', width: '92px', kind: 'number', of: 'index' },
     {
       id: 'state',
@@ -284,15 +279,15 @@ const messages = {
       text: (each) => `${outcome(each)} ${each.response ?? ''}`,
     },
     { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number' },
-    { id: 'change', title: 'Told of', text: () => '', is: () => true },
-    { id: 'sent', title: 'Last sent', width: '116px', of: 'attempted_at', kind: 'time' },
+    { id: 'change', title: 'Change', text: () => '', is: () => true },
+    { id: 'sent', title: 'Last attempt', width: '116px', of: 'attempted_at', kind: 'time' },
   ],
   sub: (each) => html`${outcome(each)} · ${when(each.attempted_at)}`,
   facets: () => [
     { title: 'Failed', query: 'state:failed', state: 'revoked' },
-    { title: 'Sent again', query: 'state:retrying', state: 'wait' },
+    { title: 'Retrying', query: 'state:retrying', state: 'wait' },
   ],
-  empty: html`<p>Nothing was sent yet.</p>`,
+  empty: html`<p>No deliveries yet.</p>`,
 }
 
 /** @param {Api.Delivery} delivery */
@@ -300,5 +295,5 @@ const outcome = ({ outcome: met, status, duration_ms }) =>
   met === 'response'
     ? `${status} after ${number(duration_ms)} ms`
     : met === 'blocked'
-      ? 'not sent: the name leads to an address that is not public'
-      : 'no complete answer'
+      ? 'blocked: the host has no public address'
+      : 'no complete response'

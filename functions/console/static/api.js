@@ -67,7 +67,7 @@ export class ApiError extends Error {
 export class Asked extends Error {
   /** @param {Api.ApprovalRequest} approval */
   constructor(approval) {
-    super(`${approval.approval_id} waits for another person.`)
+    super(`${approval.approval_id} is pending.`)
     this.approval = approval
   }
 }
@@ -255,8 +255,8 @@ export async function call(method, path, body, options = {}) {
       throw new ApiError(
         409,
         'not_known',
-        'The answer to your first try was lost, and you have another key now: ' +
-          'the service cannot tell that this is the same change. Look whether it was made before you try again.',
+        'The response to your first attempt was lost, and you now use another key. ' +
+          'Check whether the change was made before you try again.',
       )
   }
 }
@@ -305,7 +305,7 @@ const content = async (response) =>
 /** @param {Response} response */
 async function failure(response) {
   const body = await response.json().catch(() => ({}))
-  const { code = 'unknown', message = `The service answered ${response.status}.` } = body.error ?? {}
+  const { code = 'unknown', message = `The service responded with status ${response.status}.` } = body.error ?? {}
   return new ApiError(response.status, code, message, response.headers.get('X-Request-Id'))
 }
 

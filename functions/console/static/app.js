@@ -20,9 +20,9 @@ const PAGES = /** @type {const} */ ([
   ['authorizers', 'Authorizers', 'authorizers', 'M8 1.5 13.5 4v4c0 3.5-2.5 5.5-5.5 6.5C5 13.5 2.5 11.5 2.5 8V4z'],
   ['revocations', 'Revocations', 'revocations', 'M8 2a6 6 0 1 0 .01 0M4 4l8 8'],
   ['keys', 'Signing keys', 'signing_keys', 'M2 8h4M6 3v10M6 3h3M6 13h3M10 1.5h4v3h-4zM10 11.5h4v3h-4z'],
-  ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
+  ['lists', 'SRL', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
   ['api-keys', 'API keys', 'api_keys', 'M5 5a3 3 0 1 0 .01 0M7.5 9 14 9M12 9v3'],
-  ['accounts', 'Accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
+  ['accounts', 'Service accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
   [
     'people',
     'People',
@@ -46,7 +46,7 @@ const ACTS = /** @type {[string, string, string | null, ...Api.Scope[]][]} */ ([
   ['Revoke a warrant…', 'revocations', null, 'revoker'],
   ['New signing key…', 'keys', null],
   ['New API key…', 'api-keys', null],
-  ['New account…', 'accounts', null],
+  ['New service account…', 'accounts', null],
   ['New webhook…', 'webhooks', null],
 ])
 const SEARCH = 'M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14'
@@ -70,7 +70,7 @@ async function start() {
   if (given) history.replaceState(null, '', location.pathname + location.search)
   watch(close, showShell)
   events.addEventListener('waiting', (event) =>
-    announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
+    announce(`Too many requests. Retrying in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
   )
   document.addEventListener('keydown', press)
   addEventListener('hashchange', () => {
@@ -123,8 +123,8 @@ async function signedIn(answer) {
       place,
       html`<main class="door">
         ${mark()}
-        <h1>You are signed in again</h1>
-        <p>Close this window, and go on in the other one.</p>
+        <h1>You are signed in</h1>
+        <p>You can close this window.</p>
       </main>`,
     )
     handOver(secret)
@@ -157,7 +157,7 @@ function showShell() {
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
   }
   const { tenant_name: tenant, name, role, scopes } = who()
-  const rights = may() ? 'may do everything' : (role ?? scopes.join(', '))
+  const permissions = may() ? 'full access' : (role ?? scopes.join(', '))
   put(
     place,
     html` <a
@@ -167,7 +167,7 @@ function showShell() {
           event.preventDefault()
           main().focus()
         }}
-        >Skip to the page</a
+        >Skip to content</a
       >
       <div class="shell">
         <nav aria-label="Pages">
@@ -185,7 +185,7 @@ function showShell() {
               <i aria-hidden="true">${[...name][0]?.toUpperCase()}</i>
               <p>
                 <span class="unseen">Signed in as </span><bdi>${name}</bdi><span class="unseen">, </span
-                ><small class="soft">${rights}</small>
+                ><small class="soft">${permissions}</small>
               </p>
               <div class="actions"><button type="button" @click=${leave}>Sign out</button>${scheme()}</div>
             </div>
@@ -223,7 +223,7 @@ function scheme() {
     paint()
   }
   const chosen = localStorage.getItem(SCHEME) ?? ''
-  return html`<select aria-label="Colours" title="Colours" @change=${choose}>
+  return html`<select aria-label="Theme" title="Theme" @change=${choose}>
     ${[
       ['', 'System'],
       ['light', 'Light'],
@@ -254,19 +254,19 @@ async function search() {
         run: () => go(`#/${name}`),
       })),
       ...acts.map(([title, page, path]) => ({
-        group: 'Acts',
+        group: 'Actions',
         title,
         path: path ?? paths[page] ?? '',
         run: () => act(page),
       })),
       {
-        group: 'Acts',
+        group: 'Actions',
         title: 'Revoke many warrants',
         path: paths.revocations ?? '',
         run: () => go('#/revocations/many'),
       },
-      { group: 'Acts', title: 'Copy the address of this page', path: LINK, run: () => copy(location.href) },
-      { group: 'Acts', title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
+      { group: 'Actions', title: 'Copy link to this page', path: LINK, run: () => copy(location.href) },
+      { group: 'Actions', title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
     ],
   })
 }
@@ -299,7 +299,7 @@ function tell(waiting) {
   const link = place.querySelector('a[data-page=authorizers]')
   const badge = link?.querySelector('.waits')
   if (badge)
-    put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may let revoked warrants in</span>` : null)
+    put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may accept revoked warrants</span>` : null)
   const title = document.title.replace(/^\(\d[\d,]*\) /, '')
   const said = waiting ? `(${number(waiting)}) ${title}` : title
   if (document.title !== said) document.title = said
@@ -322,7 +322,9 @@ async function leave() {
     await signOut()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return close('You are signed out here. The service could not be told: the session ends by itself.')
+    return close(
+      'You are signed out in this browser. The service did not respond, so the session stays valid until it expires.',
+    )
   }
   close('You are signed out.')
 }
@@ -357,7 +359,7 @@ async function showPage() {
   if (!known) {
     put(
       room,
-      html`<h1 tabindex="-1">There is no such page</h1>
+      html`<h1 tabindex="-1">Page not found</h1>
         <p><a href="#/overview">Go to the overview</a></p>`,
     )
     return ready()
@@ -374,7 +376,7 @@ async function showPage() {
     await shown
   } catch (error) {
     if (signal.aborted) return
-    const failed = 'The page could not be shown.'
+    const failed = 'The page could not be loaded.'
     if (error instanceof ApiError) put(room, heading(known[1]), problem(error, failed, showPage))
     else
       put(
@@ -382,8 +384,8 @@ async function showPage() {
         heading(known[1]),
         banner(
           'revoked',
-          html`<strong>${failed}</strong> It has a fault; what it says is in the browser's console. The command line
-            does the same: <code>rescind --help</code>.`,
+          html`<strong>${failed}</strong> See the browser's console for the error, or use the command line:
+            <code>rescind --help</code>.`,
         ),
       )
     ready()
@@ -403,21 +405,20 @@ async function renewed(error) {
     cache: 'no-store',
     headers: { Accept: 'text/html' },
   }).catch(() => null)
-  if (!answer?.ok)
-    throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service does not have this page now.', null)
-  throw new ApiError(410, 'renewed', 'The console has been renewed. Load the page again.', null)
+  if (!answer?.ok) throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service cannot serve this page now.', null)
+  throw new ApiError(410, 'renewed', 'The console was updated. Reload the page.', null)
 }
 
 /** Return the banners for all pages: a read-only key, and a wrong clock. */
 function notes() {
   const apart = behind()
   return [
-    !may('revoker', 'signer') && banner('info', html`You are looking with a key that may only read.`),
+    !may('revoker', 'signer') && banner('info', html`You have read-only access.`),
     Math.abs(apart) > 30 &&
       banner(
         'wait',
         `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. ` +
-          "Ages are reckoned by the service's clock.",
+          "Ages use the service's clock.",
       ),
   ]
 }

@@ -40,7 +40,7 @@ export function keyForm(enter) {
  * @param {(secret: string) => Promise<void>} enter throws `ApiError`
  */
 export const entering = (said, enter) => async (/** @type {string} */ secret) => {
-  put(said, html`<p role="status">The service is asked …</p>`)
+  put(said, html`<p role="status">Signing in …</p>`)
   try {
     await enter(secret)
   } catch (error) {
@@ -51,8 +51,8 @@ export const entering = (said, enter) => async (/** @type {string} */ secret) =>
 /** Return the reason why the sign-in failed. Rethrows errors other than failed calls. @param {unknown} error */
 function refused(error) {
   if (!(error instanceof ApiError)) throw error
-  const words = error.status === 401 ? 'The service does not know this key, or it has ended.' : advice(error)
-  return banner('revoked', html`<strong>You are not signed in.</strong> ${words}`)
+  const words = error.status === 401 ? 'This API key is invalid or has expired.' : advice(error)
+  return banner('revoked', html`<strong>Sign-in failed.</strong> ${words}`)
 }
 
 /**
@@ -77,7 +77,7 @@ export function showDoor(place, opened, why = null, error = null, accept = null)
     await accept?.()
     opened()
   })
-  const asking = html`<p>This link signs you in as an operator. Continue only if you made it yourself.</p>
+  const asking = html`<p>This link signs you in as an operator. Continue only if you created it yourself.</p>
     <button type="button" class="main" @click=${() => confirm('')}>Continue with the link</button>`
   put(
     place,
@@ -85,7 +85,7 @@ export function showDoor(place, opened, why = null, error = null, accept = null)
       ${mark()}
       <h1 tabindex="-1">Sign in to Rescind</h1>
       ${said}${providers}${keyForm(enter)}
-      <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
+      <p class="soft">Operators: run <code>rescind console</code> to get a sign-in link.</p>
     </main>`,
   )
   put(said, error ? refused(error) : accept ? asking : why && banner('wait', why))
@@ -105,6 +105,6 @@ async function showProviders(place, room) {
     if (field === document.activeElement && !field?.value) room.querySelector('button')?.focus()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    if (error.status !== 404) put(room, banner('wait', `How else you can sign in could not be read. ${advice(error)}`))
+    if (error.status !== 404) put(room, banner('wait', `The identity providers could not be loaded. ${advice(error)}`))
   }
 }

@@ -30,7 +30,7 @@ const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Ap
   signing_key: ['Signing keys', 'keys', ({ id }) => `#/keys/${id}`],
   authorizer: ['Authorizers', 'authorizers', ({ id }) => `#/authorizers/${id}`],
   api_key: ['API keys', 'api-keys', ({ id }) => `#/api-keys/${id}`],
-  service_account: ['Accounts', 'accounts', ({ id }) => `#/accounts/${id}`],
+  service_account: ['Service accounts', 'accounts', ({ id }) => `#/accounts/${id}`],
   audit_entry: [
     'Audit log',
     'audit',
@@ -69,7 +69,7 @@ class Palette {
 
   /** Available choices, in groups. @returns {Choice[]} */
   get #choices() {
-    const own = this.place.choices.filter(({ title, group }) => holds(this.#query, title, group))
+    const own = this.place.choices.filter(({ title, group }) => matches(this.#query, title, group))
     return [...own, ...this.#hits.map((hit) => this.#choice(hit))]
   }
 
@@ -88,7 +88,7 @@ class Palette {
     this.#asking.abort()
     const { signal } = (this.#asking = new AbortController())
     // Remove earlier results that no longer match, so that they cannot be opened by mistake.
-    this.#hits = this.#hits.filter(({ id, name, note }) => holds(query, id, name ?? '', note ?? ''))
+    this.#hits = this.#hits.filter(({ id, name, note }) => matches(query, id, name ?? '', note ?? ''))
     const wanted = query.trim()
     this.#isAsking = wanted.length >= SHORTEST && wanted.length <= LONGEST
     if (!this.#isAsking) this.#hits = []
@@ -136,7 +136,7 @@ class Palette {
       ? 'Searching …'
       : choices.length
         ? count(choices.length, 'result')
-        : `Nothing found for “${this.#query.trim()}”.`
+        : `No results for “${this.#query.trim()}”.`
     const current = choices.length ? `choice-${this.#at}` : null
     put(
       this.element,
@@ -148,7 +148,7 @@ class Palette {
             aria-controls="choices"
             aria-autocomplete="list"
             aria-activedescendant=${current}
-            placeholder="Pages, acts, names, identifiers"
+            placeholder="Pages, actions, names, identifiers"
             maxlength=${LONGEST}
             autocomplete="off"
             spellcheck="false"
@@ -188,7 +188,7 @@ class Palette {
 }
 
 /** Return whether each word of a query is in any of these texts. @param {string} query @param {...string} texts */
-const holds = (query, ...texts) =>
+const matches = (query, ...texts) =>
   query
     .toLowerCase()
     .split(/\s+/)
@@ -197,8 +197,8 @@ const holds = (query, ...texts) =>
 /** @param {ApiError} error */
 function unsearched(error) {
   if (error.status === 404 || error.status === 405)
-    return 'This service is older and does not search: pages and acts alone.'
-  if (error.status === 403) return 'This key may not search: pages and acts alone.'
+    return 'This version of the service does not support search. Only pages and actions are listed.'
+  if (error.status === 403) return 'This key cannot search. Only pages and actions are listed.'
   return advice(error)
 }
 

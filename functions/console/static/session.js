@@ -26,7 +26,7 @@ export const tabs = new BroadcastChannel('rescind')
 
 /** Return the caller. A page always has a caller. */
 export function who() {
-  if (!caller) throw new TypeError('Nobody is signed in.')
+  if (!caller) throw new TypeError('No one is signed in.')
   return caller
 }
 
@@ -94,7 +94,7 @@ async function ask(path, more = {}) {
     unanswered,
   )
   const body = await answer.json().catch(() => ({}))
-  const said = body.error_description ?? body.error?.message ?? `The service answered ${answer.status}.`
+  const said = body.error_description ?? body.error?.message ?? `The service responded with status ${answer.status}.`
   if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said)
   return body
 }
@@ -156,7 +156,7 @@ async function signInAgain(code) {
   const [before, kept] = [caller, sessionStorage.getItem(KEPT)]
   const fresh = code === TOO_OLD
   if (!before || (fresh && !before.person_id)) return false
-  const why = before.session_id ? 'Your session has ended' : 'This key no longer works'
+  const why = before.session_id ? 'Your session is no longer valid' : 'Your API key is no longer valid'
   const [{ again }, providers] = await Promise.all([
     import('./sign_in.js'),
     before.person_id ? offered().catch(() => []) : [],
@@ -175,10 +175,10 @@ async function signInAgain(code) {
     {
       fresh,
       withKey: !fresh,
-      title: fresh ? 'Confirm that it is you' : why,
+      title: fresh ? 'Confirm your identity' : why,
       why: fresh
-        ? 'This needs a sign-in of the last 15 minutes. A window opens for it, and what you typed here stays.'
-        : 'Sign in again to go on. What you typed stays here. If somebody else signs in, it is dropped.',
+        ? 'This action needs a sign-in within the last 15 minutes. A new window opens, and your input is kept.'
+        : 'Sign in again to continue. Your input is kept, unless another person signs in.',
     },
     enter,
     handed,
@@ -187,8 +187,8 @@ async function signInAgain(code) {
     if (!fresh)
       end(
         before.session_id
-          ? 'The session has ended.'
-          : 'This key no longer works. It may have been revoked, or it has expired.',
+          ? 'Your session is no longer valid.'
+          : 'Your API key is no longer valid. It was revoked or has expired.',
       )
     return false
   }

@@ -53,7 +53,7 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
     where: location.hash,
   }
   const address = new URL(provider.authorization_endpoint ?? '')
-  if (address.protocol !== 'https:') throw new TypeError('A provider has an address with https.')
+  if (address.protocol !== 'https:') throw new TypeError('The authorization endpoint must use https.')
   const asked = {
     response_type: 'code',
     client_id: provider.client_id ?? '',
@@ -119,13 +119,13 @@ export async function finish(answer) {
   // Even after a refusal, so that the sign-in form offers the same providers.
   if (flow) remember(flow.tenant)
   if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
-    throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.')
+    throw new ApiError(400, 'not_started_here', 'This sign-in was not started in this tab. Sign in again.')
   }
   if (said.has('error'))
     throw new ApiError(
       400,
       'provider_refused',
-      `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`,
+      `The identity provider rejected the sign-in: ${said.get('error_description') ?? said.get('error')}.`,
     )
   const { code_verifier, nonce, redirect_uri } = flow
   const secret = await granted('/v1/sign-in/code', {
@@ -189,7 +189,7 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
           ${said} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
           ${withKey && keyForm(take)}
           <div class="actions">
-            <button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Drop it, and sign out'}</button>
+            <button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Discard and sign out'}</button>
           </div>
         </div>
       </dialog>`,

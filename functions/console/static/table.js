@@ -430,8 +430,8 @@ export class Table {
       ${tool('Columns and filters', 'view', (event) => this.#choose(event))}
       ${
         this.spec.files
-          ? tool('Keep as CSV', 'download', (event) => this.#files(event), 'menu')
-          : tool('Keep as CSV', 'download', () => this.#export())
+          ? tool('Download CSV', 'download', (event) => this.#files(event), 'menu')
+          : tool('Download CSV', 'download', () => this.#export())
       }
     </div>`
   }
@@ -469,13 +469,13 @@ export class Table {
       this.#paint()
     }
     const bulk = this.spec.bulk ?? []
-    return html`<span role="status">${number(rows.length)} chosen</span>
-      ${bulk.map(({ title, run }) => button('facet', title, () => run(rows)))}${button('facet', 'Choose none', clear)}`
+    return html`<span role="status">${number(rows.length)} selected</span>
+      ${bulk.map(({ title, run }) => button('facet', title, () => run(rows)))}${button('facet', 'Clear', clear)}`
   }
 
   #body() {
     const entry = /** @type {import('./live.js').Entry} */ (this.#entry)
-    const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
+    const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be loaded.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
     const isAll = !this.#isRemote || !this.asked.trim()
@@ -503,7 +503,7 @@ export class Table {
       ${
         !this.#lines.length &&
         html`<div class="padded nothing">
-          <p>${entry.pages?.more ? 'Nothing matches among those that were read.' : 'Nothing matches the filter.'}</p>
+          <p>No ${entry.pages?.more ? 'loaded ' : ''}${this.spec.noun} match the filter.</p>
           <button type="button" @click=${() => this.#ask('')}>
             Show all ${this.#isRemote ? '' : number(this.#rows.length)}
           </button>
@@ -519,7 +519,7 @@ export class Table {
       this.#chosen = all ? new Map() : new Map(found.map((row) => [this.#key(row), row]))
       this.#paint()
     }
-    return html`${picker('columnheader', `Choose all ${this.spec.noun} shown`, all, toggle)}
+    return html`${picker('columnheader', `Select all visible ${this.spec.noun}`, all, toggle)}
       ${this.#shown.map((column) => {
         const { id, title, kind } = column
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
@@ -560,7 +560,7 @@ export class Table {
     const more =
       actions &&
       !(this.#isNarrow && this.spec.open) &&
-      tool(`Actions of ${this.#name(row)}`, 'more', (event) => this.#act(event, row), 'menu')
+      tool(`Actions for ${this.#name(row)}`, 'more', (event) => this.#act(event, row), 'menu')
     const name = this.#named(row, shown(this.#lead, row))
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)
@@ -574,7 +574,7 @@ export class Table {
       </div>`
     }
     return html`<div role="row" class=${picked ? 'row picked' : 'row'} aria-rowindex=${index + 2}>
-      ${picker('cell', `Choose ${this.#name(row)}`, picked, () => this.#pick(row))}
+      ${picker('cell', `Select ${this.#name(row)}`, picked, () => this.#pick(row))}
       ${this.#shown.map(
         (column) =>
           html`<div role="cell" class=${sideOf(column)}>${column === this.#lead ? name : shown(column, row)}</div>`,
@@ -616,16 +616,14 @@ export class Table {
     const open = (this.spec.open || this.spec.show) && hint('↵', 'open')
     return (
       this.#rows &&
-      html`${
-          pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`
-        }
+      html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'More rows could not be loaded.')}</div>`}
         <div class="sheet-foot soft">
           <span role="status">${size}</span>${pages && this.#more(pages)}
           ${
             !isSilent() &&
             !this.spec.part &&
             html`<span class="hints">
-              ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${open}${hint('?', 'all keys')}</span
+              ${hint('j', '')}${hint('k', 'move')}${hint('x', 'select')}${open}${hint('?', 'all shortcuts')}</span
             >`
           }
         </div>`
@@ -643,7 +641,7 @@ export class Table {
         (left === null || left > 100) &&
         button('flat', left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())
       }
-      ${this.#sort !== this.spec.sort && html`<span>Sorted are those that are loaded.</span>`}`
+      ${this.#sort !== this.spec.sort && html`<span>Only loaded rows are sorted.</span>`}`
     )
   }
 
@@ -690,7 +688,7 @@ export class Table {
 
   /** @param {MouseEvent} event */
   #files(event) {
-    const own = { title: 'Rows that are loaded, as CSV', run: () => this.#export() }
+    const own = { title: 'Loaded rows as CSV', run: () => this.#export() }
     menu(event, this.signal, [...(this.spec.files ?? []), own])
   }
 
@@ -724,8 +722,8 @@ export class Table {
       const box = (/** @type {string} */ words, /** @type {boolean} */ isOn, /** @type {() => void} */ change) =>
         tick(html`<input type="checkbox" .checked=${isOn} @change=${change} />`, words)
       const sorts = seen.flatMap(({ id, title }) => [
-        [id, `${title}, upwards`],
-        [`-${id}`, `${title}, downwards`],
+        [id, `${title}, ascending`],
+        [`-${id}`, `${title}, descending`],
       ])
       return html`<form class="view" @submit=${keep}>
         <fieldset>
@@ -736,7 +734,7 @@ export class Table {
           ${this.spec.groups && box('Groups', !this.#flat, flat)}
         </fieldset>
         <label class="field"
-          ><span>Order</span
+          ><span>Sort by</span
           ><select @change=${sort}>
             ${sorts.map(([id, title]) => html`<option value=${id} ?selected=${id === this.#sort}>${title}</option>`)}
           </select></label
@@ -749,14 +747,14 @@ export class Table {
               ([name, address]) =>
                 html`<span class="saved">
                   <a href=${address} @click=${close}>${name}</a>
-                  <button type="button" class="flat" aria-label=${`Forget ${name}`} @click=${() => forget(name)}>
+                  <button type="button" class="flat" aria-label=${`Delete ${name}`} @click=${() => forget(name)}>
                     ×
                   </button></span
                 >`,
             )}
           </fieldset>`
         }
-        ${field('Save this filter as', html`<input name="name" required maxlength="60" />`)}
+        ${field('Save filter as', html`<input name="name" required maxlength="60" />`)}
         <button>Save</button>
       </form>`
     })

@@ -18,7 +18,7 @@ A journey is a test marked `slow` in `test_journeys_<noun>.py` that uses a page 
 - `console` is a tab in which an administrator has signed in. In `visitor` nobody has:
   `visitor.sign_in("reader")` signs in with another key of `plans.py`, `visitor.sign_in_by_link()`
   as the printed link does. `console.page` is the page of Playwright, and
-  `console.panel("Needs a person")` a part of it by its heading. Look for roles and names, as a
+  `console.panel("Action required")` a part of it by its heading. Look for roles and names, as a
   screen reader does, and never wait for time: `open` waits for `body[data-ready=keys]`, and
   `expect` (of `playwright.sync_api`) for what appears.
 - `console.world` is the server: `get`, `post` and `call` talk to the API; `id` tells identifiers by

@@ -61,11 +61,11 @@ def lose_key(console: Console) -> Locator:
     console.expect_failures(401)
     console.sign_in("desk 1")
     console.open("#/accounts")
-    console.page.get_by_role("button", name="New account").click()
+    console.page.get_by_role("button", name="New service account").click()
     console.page.get_by_label("Name").fill("new-desk")
     console.world.post(f"api-keys/{key}/revoke")
-    console.page.get_by_role("button", name="Make the account").click()
-    door = console.page.get_by_role("dialog", name="This key no longer works")
+    console.page.get_by_role("button", name="Create account").click()
+    door = console.page.get_by_role("dialog", name="Your API key is no longer valid")
     expect(door).to_be_visible()
     return door
 
@@ -94,7 +94,7 @@ def test_a_refused_key_loses_nothing(visitor: Console) -> None:
     page.keyboard.press("Escape")
     expect(door).to_be_visible()
     type_key(door, "svc_wrong")
-    expect(door.get_by_role("alert")).to_contain_text("You are not signed in.")
+    expect(door.get_by_role("alert")).to_contain_text("Sign-in failed.")
     type_key(door, visitor.world.seed.secrets["desk 1"])
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("row", name="new-desk")).to_be_visible()
@@ -118,8 +118,8 @@ def test_somebody_else_gets_nothing_of_it(visitor: Console) -> None:
 def test_who_gives_up_at_the_door_is_signed_out(visitor: Console) -> None:
     """F1428c: The door over a page also leads out; another tab that signs out closes it."""
     door = lose_key(visitor)
-    door.get_by_role("button", name="Drop it, and sign out").click()
-    assert_signed_out(visitor, "This key no longer works.")
+    door.get_by_role("button", name="Discard and sign out").click()
+    assert_signed_out(visitor, "Your API key is no longer valid.")
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     visitor.type_key(visitor.world.seed.secrets["admin"])
     visitor.wait("accounts")
@@ -127,7 +127,9 @@ def test_who_gives_up_at_the_door_is_signed_out(visitor: Console) -> None:
     other.sign_in("reader")
     visitor.page.route("**/v1/**", lambda route: route.fulfill(status=401, json={}))
     visitor.page.get_by_role("link", name="Webhooks").click()
-    expect(visitor.page.get_by_role("dialog", name="This key no longer works")).to_be_visible()
+    expect(
+        visitor.page.get_by_role("dialog", name="Your API key is no longer valid")
+    ).to_be_visible()
     other.page.get_by_role("button", name="Sign out").click()
     assert_signed_out(visitor, "You signed out in another tab.")
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
@@ -140,7 +142,7 @@ def test_another_key_repeats_no_change_that_may_be_done(visitor: Console) -> Non
     visitor.expect_failures(0, 401, 409)
     visitor.sign_in("desk 1")
     visitor.open("#/accounts")
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
 
     def lose(route: Route) -> None:
@@ -148,15 +150,15 @@ def test_another_key_repeats_no_change_that_may_be_done(visitor: Console) -> Non
         route.abort()
 
     page.route("**/v1/service-accounts", lose)
-    page.get_by_role("button", name="Make the account").click()
-    expect(page.get_by_text("It is not known whether that was done.")).to_be_visible()
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_text("The result is unknown.")).to_be_visible()
     page.unroute("**/v1/service-accounts")
     world.post(f"api-keys/{key}/revoke")
     key_of_account(visitor, "desk 1")
-    page.get_by_role("button", name="Make the account").click()
-    door = page.get_by_role("dialog", name="This key no longer works")
+    page.get_by_role("button", name="Create account").click()
+    door = page.get_by_role("dialog", name="Your API key is no longer valid")
     type_key(door, world.seed.secrets["desk 1"])
-    expect(page.get_by_role("alert")).to_contain_text("Look whether it was made")
+    expect(page.get_by_role("alert")).to_contain_text("Check whether the change was made")
     assert accounts_named(visitor, "new-desk") == 1
 
 
@@ -166,20 +168,22 @@ def test_a_session_goes_on_in_all_tabs(visitor: Console) -> None:
     other = visitor.another_tab()
     other.wait("overview")
     other.open("#/accounts")
-    other.page.get_by_role("button", name="New account").click()
+    other.page.get_by_role("button", name="New service account").click()
     other.page.get_by_label("Name").fill("new-desk")
     visitor.expect_failures(401)
     for each in sessions(visitor):
         visitor.world.call("DELETE", f"sessions/{each['id']}")
     # The other tab shows what this one is told.
-    expect(visitor.page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    expect(
+        visitor.page.get_by_role("dialog", name="Your session is no longer valid")
+    ).to_be_visible()
     third = visitor.another_tab()
     third.page.goto(visitor.world.link())
     third.page.get_by_role("button", name="Continue with the link").click()
     third.wait("overview")
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     expect(other.page.get_by_label("Name")).to_have_value("new-desk")
-    other.page.get_by_role("button", name="Make the account").click()
+    other.page.get_by_role("button", name="Create account").click()
     expect(other.page.get_by_role("row", name="new-desk")).to_be_visible()
     for tab in (other, third):
         tab.check()
@@ -229,7 +233,7 @@ def test_a_link_signs_nobody_in_without_asking(visitor: Console) -> None:
     visitor.wait("door")
     button = page.get_by_role("button", name="Continue with the link")
     expect(button).to_be_focused()
-    expect(page.get_by_role("main")).to_contain_text("Continue only if you made it yourself.")
+    expect(page.get_by_role("main")).to_contain_text("Continue only if you created it yourself.")
     assert page.url == f"{visitor.world.url}/"
     assert [each for each in asked_for if "/v1/token" in each] == []
     assert sessions(visitor) == []
@@ -264,7 +268,7 @@ def test_a_wrong_key(visitor: Console) -> None:
     visitor.expect_failures(401)
     for secret in (visitor.world.seed.secrets["lost"], "no key at all", "svc_" + "é" * 43):
         visitor.type_key(secret)
-        expect(visitor.page.get_by_role("main")).to_contain_text("You are not signed in.")
+        expect(visitor.page.get_by_role("main")).to_contain_text("Sign-in failed.")
         expect(visitor.page.locator("input[type=password]")).to_have_value("")
         assert secret not in visitor.page.content()
     visitor.check_axe()
@@ -281,8 +285,8 @@ def test_a_key_that_only_reads(visitor: Console) -> None:
     pages = ("keys", "revocations", "authorizers", "api-keys", "accounts", "audit")
     for where in (*pages, "settings", "overview"):
         visitor.open(f"#/{where}")
-        expect(visitor.page.get_by_text("a key that may only read")).to_be_visible()
-        expect(visitor.page.get_by_text("The page could not be shown")).to_have_count(0)
+        expect(visitor.page.get_by_text("You have read-only access.")).to_be_visible()
+        expect(visitor.page.get_by_text("The page could not be loaded")).to_have_count(0)
         change = re.compile(r"^(New|Revoke|Disable|Delete|Save)\b")
         button = visitor.page.get_by_role("main").get_by_role("button", name=change)
         assert not button.count(), where
@@ -295,14 +299,14 @@ def test_a_service_that_does_not_answer(console: Console) -> None:
     console.expect_failures(0)
     console.world.stop()
     console.page.get_by_role("link", name="Webhooks").click()
-    expect(console.page.get_by_role("main")).to_contain_text("does not answer")
+    expect(console.page.get_by_role("main")).to_contain_text("is not responding")
     console.check_axe()
     console.page.get_by_role("link", name="API keys").click()
-    expect(console.page.get_by_role("main")).to_contain_text("does not answer")
+    expect(console.page.get_by_role("main")).to_contain_text("is not responding")
     expect(console.page.get_by_role("main")).to_contain_text("desk")
     console.world.start()
     console.be_away(seconds=40)
-    expect(console.page.get_by_role("main")).not_to_contain_text("does not answer")
+    expect(console.page.get_by_role("main")).not_to_contain_text("is not responding")
 
 
 def test_an_answer_that_is_lost(console: Console) -> None:
@@ -317,28 +321,28 @@ def test_an_answer_that_is_lost(console: Console) -> None:
 
     console.expect_failures(0, 404)
     console.open("#/keys")
-    page.get_by_role("button", name="New key").click()
+    page.get_by_role("button", name="New signing key").click()
     page.get_by_role("radio", name="Root").check()
     page.get_by_label("Name", exact=True).fill("Second office")
     page.route("**/v1/**", lose)
-    page.get_by_role("button", name="Make the key").click()
-    unknown = page.get_by_role("alert").filter(has_text="It is not known whether that was done.")
+    page.get_by_role("button", name="Create key").click()
+    unknown = page.get_by_role("alert").filter(has_text="The result is unknown.")
     expect(unknown).to_be_visible()
     page.unroute("**/v1/**")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     names = [key["name"] for key in world.get("keys?limit=100")["keys"]]
     assert names.count("Second office") == 1
 
     made = world.post("revocations", warrant_id="svc_wrt_lost", reason="a mistake")
     console.open(f"#/changes/{made['id']}")
-    page.get_by_role("button", name="Take back").click()
+    page.get_by_role("button", name="Unrevoke…").click()
     page.route("**/v1/**", lose)
-    page.get_by_role("button", name="Take it back").click()
+    page.get_by_role("dialog").get_by_role("button", name="Unrevoke").click()
     expect(unknown).to_be_visible()
     page.unroute("**/v1/**")
-    page.get_by_role("button", name="Take it back").click()
-    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Unrevoke").click()
+    expect(page.get_by_role("heading", name="Unrevoked")).to_be_visible()
 
 
 def test_a_dialog_belongs_to_its_page(console: Console) -> None:
@@ -346,7 +350,7 @@ def test_a_dialog_belongs_to_its_page(console: Console) -> None:
     page = console.page
     console.open("#/settings")
     console.open("#/accounts")
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
     page.go_back()
     console.wait("settings")
@@ -365,18 +369,18 @@ def test_who_does_not_wait_for_an_answer(console: Console) -> None:
         held.append(route)
 
     console.open("#/accounts")
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator("#said")).to_be_empty()
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
     page.route("**/v1/service-accounts", hold)
     with page.expect_request("**/v1/service-accounts"):
-        page.get_by_role("button", name="Make the account").click()
+        page.get_by_role("button", name="Create account").click()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(page.locator("#said")).to_contain_text("it may still be done")
+    expect(page.locator("#said")).to_contain_text("The change may still be made.")
     held.pop().continue_()
 
 
@@ -391,11 +395,11 @@ def test_a_slow_sign_in(visitor: Console) -> None:
     visitor.expect_failures(401)
     page.route("**/v1/whoami", hold)
     visitor.type_key("svc_wrong")
-    expect(page.get_by_text("The service is asked")).to_be_visible()
+    expect(page.get_by_text("Signing in …")).to_be_visible()
     expect(page.get_by_role("button", name="Sign in")).to_be_disabled()
     held.pop().continue_()
-    expect(page.get_by_role("alert")).to_contain_text("You are not signed in.")
-    expect(page.get_by_text("The service is asked")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_contain_text("Sign-in failed.")
+    expect(page.get_by_text("Signing in …")).to_have_count(0)
     expect(page.get_by_role("button", name="Sign in")).to_be_enabled()
     page.unroute("**/v1/whoami")
     visitor.sign_in()

@@ -154,7 +154,9 @@ def test_a_sign_in_that_another_began(visit: Visit) -> None:
         query = f"code=stolen&state={given}&iss={issuer}"
         page.goto(f"{console.world.url}/console/signed-in/{who}?{query}")
         console.wait("door")
-        expect(page.get_by_role("alert")).to_contain_text("This sign-in was not begun in this tab.")
+        expect(page.get_by_role("alert")).to_contain_text(
+            "This sign-in was not started in this tab."
+        )
         # The tenant of a sign-in that this tab began is known.
         again = page.get_by_role("button", name="Continue with SSO")
         expect(again).to_have_count(1 if state == "own" else 0)
@@ -170,7 +172,7 @@ def test_a_person_without_a_grant_can_try_again(visit: Visit) -> None:
     visit.fill_in(page, "carol")
     page.get_by_role("button", name="Continue").click()
     console.wait("door")
-    expect(page.get_by_role("alert")).to_contain_text("You are not signed in.")
+    expect(page.get_by_role("alert")).to_contain_text("Sign-in failed.")
     expect(page.get_by_role("button", name="Continue with SSO")).to_be_visible()
     console.load()
     expect(page.get_by_role("button", name="Continue with SSO")).to_be_visible()
@@ -186,10 +188,10 @@ def test_a_form_stays_while_a_person_signs_in_again(visit: Visit) -> None:
     console.open("#/accounts")
     console.expect_failures(401)
     visit.let_grow_old()
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
-    page.get_by_role("button", name="Make the account").click()
-    expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_role("heading", name="Confirm your identity")).to_be_visible()
     console.check_looks("again")
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Continue with SSO").click()
@@ -201,11 +203,11 @@ def test_a_form_stays_while_a_person_signs_in_again(visit: Visit) -> None:
         opened.value.wait_for_event("close")
 
     operator = onboarding.operator(console.world.ports, handle="acme")
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("other-desk")
     people.sign_out(console.world.ports, operator, person_id=visit.session().owner)
-    page.get_by_role("button", name="Make the account").click()
-    expect(page.get_by_role("heading", name="Your session has ended")).to_be_visible()
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_role("heading", name="Your session is no longer valid")).to_be_visible()
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Continue with SSO").click()
     # Here the provider need not ask.
@@ -220,9 +222,9 @@ def test_somebody_else_signs_in_again(visit: Visit) -> None:
     console.open("#/accounts")
     console.expect_failures(401)
     visit.let_grow_old()
-    page.get_by_role("button", name="New account").click()
+    page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name").fill("new-desk")
-    page.get_by_role("button", name="Make the account").click()
+    page.get_by_role("button", name="Create account").click()
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Continue with SSO").click()
     visit.fill_in(opened.value, "bob")

@@ -278,7 +278,7 @@ class Console:
 
     def act(self, row: str, action: str) -> None:
         """Choose what is done with the row of this name, from its menu."""
-        self.page.get_by_role("button", name=f"Actions of {row}", exact=True).click()
+        self.page.get_by_role("button", name=f"Actions for {row}", exact=True).click()
         self.page.get_by_role("menuitem", name=action).click()
 
     def look(self, look: str) -> None:

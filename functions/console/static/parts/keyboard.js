@@ -10,18 +10,18 @@ const TIMES = 'rescind.times'
 const KEYS = [
   ['/', 'filter'],
   ['j', 'next row'],
-  ['k', 'row before'],
+  ['k', 'previous row'],
   ['Enter', 'open'],
-  ['x', 'choose'],
+  ['x', 'select'],
   ['Esc', 'leave the filter'],
   ['g o', 'overview'],
   ['g a', 'authorizers'],
   ['g r', 'revocations'],
   ['g k', 'signing keys'],
-  ['g l', 'lists'],
-  ['t', 'ages, or exact times'],
-  ['u', 'UTC, or the time of this computer'],
-  ['?', 'these keys'],
+  ['g l', 'SRL'],
+  ['t', 'ages or exact times'],
+  ['u', 'UTC or local time'],
+  ['?', 'keyboard shortcuts'],
 ]
 
 Object.assign(shownTimes, JSON.parse(localStorage.getItem(TIMES) ?? '{}'))
@@ -66,16 +66,24 @@ export function showBar(place, signal) {
   follow(() => {
     const entry = oldest()
     const old = entry && aged(entry)
-    const failed = entry?.error?.status === 0 ? 'No answer' : 'Not renewed'
-    const words = !entry ? '' : !entry.at ? 'No answer' : old ? `${failed} since ${clock(entry.at)} UTC` : 'Live'
+    const failed = entry?.error?.status === 0 ? 'No response' : 'Not refreshed'
+    const words = !entry ? '' : !entry.at ? 'No response' : old ? `${failed} since ${clock(entry.at)} UTC` : 'Live'
     put(
       place,
       html`<p role="status" class=${words && words !== 'Live' ? 'wait' : null} title=${old || null}>
         ${words && html`<i></i>`} ${words}
       </p>`,
-      button(shownTimes.isExact ? 'Exact' : 'Ages', 'Ages, or exact times: t', () => turn('isExact')),
-      button(shownTimes.isLocal ? 'Local' : 'UTC', 'UTC, or the time of this computer: u', () => turn('isLocal')),
-      html`<button type="button" class="quiet" aria-label="Keys" title="Keys: ?" @click=${showKeys}>?</button>`,
+      button(shownTimes.isExact ? 'Exact' : 'Ages', 'Ages or exact times (t)', () => turn('isExact')),
+      button(shownTimes.isLocal ? 'Local' : 'UTC', 'UTC or local time (u)', () => turn('isLocal')),
+      html`<button
+        type="button"
+        class="quiet"
+        aria-label="Keyboard shortcuts"
+        title="Keyboard shortcuts (?)"
+        @click=${showKeys}
+      >
+        ?
+      </button>`,
     )
   }, signal)
 }
@@ -90,11 +98,11 @@ export function showKeys() {
   const dialog = one(
     html`<dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}>
       <form method="dialog">
-        <h2 id="keys-title">Keys</h2>
+        <h2 id="keys-title">Keyboard shortcuts</h2>
         ${facts(KEYS.map(([key, words]) => [html`<kbd>${key}</kbd>`, words]))}
         <label class="tick"
           ><input type="checkbox" .checked=${!isSilent()} @change=${toggle} />
-          <span>Single letters are keys, outside of fields</span></label
+          <span>Use single-letter shortcuts outside of fields</span></label
         >
         <div class="actions"><button>Close</button></div>
       </form>

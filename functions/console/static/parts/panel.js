@@ -48,9 +48,9 @@ export function problem(error, failed, again = null) {
  */
 export function advice(error) {
   const request = error.requestId ? ` Request ${error.requestId}.` : ''
-  if (error.status === 0) return 'The service does not answer. Is it running?'
+  if (error.status === 0) return 'The service is not responding. Is it running?'
   if (error.status === 429) return 'Too many requests. Wait a minute, then try again.'
-  if (error.status >= 500) return `The service cannot answer now: ${error.message}${request}`
+  if (error.status >= 500) return `The service is unavailable: ${error.message}${request}`
   return error.message
 }
 
@@ -73,7 +73,10 @@ export const banner = (state, text, action = null) =>
  * @param {string} scopes that would permit it
  */
 export const forbidden = (act, scopes) =>
-  banner('info', html`<strong>This key cannot ${act}.</strong> Ask an administrator for one with the scope ${scopes}.`)
+  banner(
+    'info',
+    html`<strong>This key cannot ${act}.</strong> Ask an administrator for an API key with the scope ${scopes}.`,
+  )
 
 /**
  * Return a heading with a summary and buttons.
@@ -149,7 +152,7 @@ export async function copied(text) {
     await navigator.clipboard.writeText(text)
     return 'Copied.'
   } catch {
-    return 'This browser does not let a page copy. Select the text and copy it yourself.'
+    return 'The browser blocked the copy. Select the text and copy it.'
   }
 }
 

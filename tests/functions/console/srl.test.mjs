@@ -25,7 +25,7 @@ test('what is before the oldest list is not known, and no gap', () => {
   assert.equal(early.known, FROM)
   assert.deepEqual(hours(early), [[24 * 14, 0.5]])
   assert.match(coverageWords(early), /no SRL was valid for 13 days/)
-  assert.match(coverageWords(coverage([list(0.5)], FROM, NOW)), /there was always a valid list/)
+  assert.match(coverageWords(coverage([list(0.5)], FROM, NOW)), /there was always a valid SRL/)
 })
 
 test('a gap of a second is seen, and all parts are inside the strip', () => {

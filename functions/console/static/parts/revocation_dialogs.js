@@ -10,7 +10,7 @@ import { WARRANT_PATTERN } from './warrant_lines.js'
 
 /** Kinds of revoked objects, and their words. @type {[string, string][]} */
 const KINDS = [
-  ['', 'One warrant'],
+  ['', 'One identifier'],
   ['jwt-subject', 'All tokens of a user (sub)'],
   ['jwt-session', 'One session (sid)'],
 ]

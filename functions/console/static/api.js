@@ -84,7 +84,7 @@ export function use(secret) {
  * Set the scope of idempotency keys: a person, a session without a person, or an API key.
  * @param {string | null} id
  */
-export function holds(id) {
+export function setHolder(id) {
   holder = id
 }
 

@@ -5,7 +5,18 @@ import { mark, showDoor } from './door.js'
 import { number, span } from './format.js'
 import { html, one, put, svg } from './html.js'
 import { announce, banner, copy, heading, problem, ready, skeleton } from './parts/panel.js'
-import { granted, handOver, isOpen, may, open, reopen, signOut, tellTabs, watch, who } from './session.js'
+import {
+  exchangeCredential,
+  sendToOpener,
+  isOpen,
+  hasScope,
+  open,
+  restoreSession,
+  signOut,
+  tellTabs,
+  onSessionChange,
+  currentCaller,
+} from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
 /**
@@ -68,7 +79,7 @@ async function start() {
   const [, kind, given] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
   // Before any call, so that no record keeps a ticket or a code, for example the browser history.
   if (given) history.replaceState(null, '', location.pathname + location.search)
-  watch(close, showShell)
+  onSessionChange(close, showShell)
   events.addEventListener('waiting', (event) =>
     announce(`Too many requests. Retrying in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
   )
@@ -81,13 +92,15 @@ async function start() {
   try {
     if (kind === 'ticket') {
       const accept = async () => {
-        await open(await granted('/v1/token', { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
+        await open(
+          await exchangeCredential('/v1/token', { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }),
+        )
         tellTabs()
       }
       return showDoor(place, showShell, null, null, accept)
     } else if (kind === 'signed-in') {
       if (!(await signedIn(given))) return
-    } else if (!(await reopen())) return close()
+    } else if (!(await restoreSession())) return close()
   } catch (error) {
     return close(null, error)
   }
@@ -127,7 +140,7 @@ async function signedIn(answer) {
         <p>You can close this window.</p>
       </main>`,
     )
-    handOver(secret)
+    sendToOpener(secret)
     return false
   }
   await open(secret)
@@ -144,7 +157,7 @@ function close(why = null, error = null) {
   leaving.abort()
   staying.abort()
   closeDialog()
-  tell(0)
+  showWaiting(0)
   showDoor(place, showShell, why, error)
 }
 
@@ -156,8 +169,8 @@ function showShell() {
     const opened = /** @type {boolean} */ (place.querySelector('nav')?.classList.toggle('open'))
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
   }
-  const { tenant_name: tenant, name, role, scopes } = who()
-  const permissions = may() ? 'full access' : (role ?? scopes.join(', '))
+  const { tenant_name: tenant, name, role, scopes } = currentCaller()
+  const permissions = hasScope() ? 'full access' : (role ?? scopes.join(', '))
   put(
     place,
     html` <a
@@ -242,7 +255,7 @@ async function search() {
   const { show } = await import('./palette.js')
   const go = (/** @type {string} */ hash) => void (location.hash = hash)
   const paths = Object.fromEntries(PAGES.map(([name, , , path]) => [name, path]))
-  const acts = ACTS.filter(([, , , ...scopes]) => may(...scopes))
+  const acts = ACTS.filter(([, , , ...scopes]) => hasScope(...scopes))
   show({
     paths,
     choices: [
@@ -288,21 +301,25 @@ async function act(page) {
  * @param {AbortSignal} signal
  */
 async function keepFrame(signal) {
-  const [{ follow, read }, { showBar }] = await Promise.all([import('./live.js'), import('./parts/keyboard.js')])
+  const [{ subscribe, readCached }, { showBar }] = await Promise.all([
+    import('./live.js'),
+    import('./parts/keyboard.js'),
+  ])
   if (signal.aborted) return
-  if (may('read-only', 'auditor')) follow(() => tell(read('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
+  if (hasScope('read-only', 'auditor'))
+    subscribe(() => showWaiting(readCached('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
   showBar(/** @type {HTMLElement} */ (place.querySelector('.top')), signal)
 }
 
 /** @param {number} waiting */
-function tell(waiting) {
+function showWaiting(waiting) {
   const link = place.querySelector('a[data-page=authorizers]')
   const badge = link?.querySelector('.waits')
   if (badge)
     put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may accept revoked warrants</span>` : null)
   const title = document.title.replace(/^\(\d[\d,]*\) /, '')
-  const said = waiting ? `(${number(waiting)}) ${title}` : title
-  if (document.title !== said) document.title = said
+  const newTitle = waiting ? `(${number(waiting)}) ${title}` : title
+  if (document.title !== newTitle) document.title = newTitle
   const icon = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=icon]'))
   const wanted = new URL(waiting ? 'mark-waits.svg' : 'mark.svg', import.meta.url).href
   if (icon.href !== wanted) icon.href = wanted
@@ -369,7 +386,7 @@ async function showPage() {
     /** @type {Page} */
     const page = await import(`./pages/${known[2]}.js`).catch(renewed)
     if (signal.aborted) return
-    document.title = `${page.title} – ${who().tenant_name} – Rescind`
+    document.title = `${page.title} – ${currentCaller().tenant_name} – Rescind`
     const shown = page.show(room, { route: wanted, signal })
     room.querySelector('h1')?.focus({ preventScroll: true })
     scrollTo(0, 0)
@@ -413,7 +430,7 @@ async function renewed(error) {
 function notes() {
   const apart = behind()
   return [
-    !may('revoker', 'signer') && banner('info', html`You have read-only access.`),
+    !hasScope('revoker', 'signer') && banner('info', html`You have read-only access.`),
     Math.abs(apart) > 30 &&
       banner(
         'wait',

@@ -10,7 +10,7 @@ export const toBase64 = (bytes) => btoa(String.fromCharCode(...bytes))
  * @param {...(ArrayLike<number> | string)} parts
  * @returns {Bytes}
  */
-export function joined(...parts) {
+export function concat(...parts) {
   const all = parts.map((part) => (typeof part === 'string' ? new TextEncoder().encode(part) : part))
   const data = new Uint8Array(all.reduce((sum, part) => sum + part.length, 0))
   let at = 0

@@ -14,7 +14,7 @@ import { clock, count, number, present, second, short, span, tokenWords } from '
  * @property {string} [since]
  * @property {number} [share]
  */
-/** @typedef {{time: string, said: string, state: State}} Happened */
+/** @typedef {{time: string, text: string, state: State}} Happened */
 
 export const KINDS = {
   warrant: 'Warrant',
@@ -49,7 +49,7 @@ export function titleOf({ id, kind, name, reach }, record = null) {
  * Format a duration, rounded up because it may be late but never early: "59 s", "1 min 59 s", "2 h 1 min".
  * @param {number} seconds
  */
-export function took(seconds) {
+export function formatDuration(seconds) {
   const [s, m, h] = [1, 60, 3600].map((size) => Math.max(0, Math.ceil(seconds / size)))
   const two = (
     /** @type {number} */ units,
@@ -95,7 +95,7 @@ export function shares({
  * @param {Change} change
  * @returns {{state: State, words: string}}
  */
-export function standing({
+export function summarize({
   kind,
   is_complete: complete,
   feed,
@@ -128,7 +128,7 @@ export function stages(change, now) {
     const lines = [`${second(change.unrevoked_at)} UTC`, 'Online checks accept it again.']
     return [
       { ...first, lines: [at] },
-      { ...undone, since: took(since(change, change.unrevoked_at)), lines },
+      { ...undone, since: formatDuration(since(change, change.unrevoked_at)), lines },
     ]
   }
   if (change.feed?.total === 0) {
@@ -144,16 +144,16 @@ export function stages(change, now) {
     ]
   }
   if (change.kind === 'api_key')
-    return [{ ...first, lines: [at, 'The service refuses it from the next request.'] }, others(change)]
+    return [{ ...first, lines: [at, 'The service refuses it from the next request.'] }, keyStage(change)]
   const lines = [
     at,
     change.kind === 'srl_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`,
   ]
-  return [{ ...first, lines }, fed(change, now), listed(change, now), held(change, now)]
+  return [{ ...first, lines }, feedStage(change, now), srlStage(change, now), enforcementStage(change, now)]
 }
 
 /** Return a sentence on the authorizers that an API key registered. @param {Change} change @returns {Stage} */
-function others({ authorizers: { total: registered } }) {
+function keyStage({ authorizers: { total: registered } }) {
   if (!registered)
     return {
       title: 'No authorizers affected',
@@ -172,14 +172,14 @@ function others({ authorizers: { total: registered } }) {
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
-function fed(change, now) {
+function feedStage(change, now) {
   const { sequence, issued_at: issued, published, total } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
   if (sequence !== null && issued)
     return {
       title: `In the feed, entry ${number(sequence)}`,
       state: 'force',
       isReached: true,
-      since: took(since(change, issued)),
+      since: formatDuration(since(change, issued)),
       lines: [brief(issued, now)],
     }
   return {
@@ -195,14 +195,14 @@ function fed(change, now) {
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
-function listed(change, now) {
+function srlStage(change, now) {
   const { srl, srl_due_at: due, kind } = change
   if (srl)
     return {
       title: `In SRL ${number(srl.version)}`,
       state: 'force',
       isReached: true,
-      since: took(since(change, srl.issued_at)),
+      since: formatDuration(since(change, srl.issued_at)),
       lines: [brief(srl.issued_at, now)],
     }
   const isLate = due && now > Date.parse(due) + LATE
@@ -218,7 +218,7 @@ function listed(change, now) {
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
-function held(change, now) {
+function enforcementStage(change, now) {
   const {
     is_complete: complete,
     completed_at: completed,
@@ -237,7 +237,7 @@ function held(change, now) {
     closed > 0 && `${number(closed)} ${enforced ? 'more ' : ''}${closed === 1 ? 'fails' : 'fail'} closed.`
   if (complete) {
     const lines = present([completed && brief(completed, now), refusing])
-    const end = completed ? took(since(change, completed)) : undefined
+    const end = completed ? formatDuration(since(change, completed)) : undefined
     return {
       title: closed ? `Enforced by ${some} of ${number(registered)}` : `Enforced by all ${number(registered)}`,
       state: 'force',
@@ -260,7 +260,7 @@ function held(change, now) {
  * Return the time until which an authorizer may admit the revoked object.
  * @param {Api.LaggingAuthorizer} left
  */
-export function endOf({ enforcement, sequence, fail_open: isOpen, fail_closed_at: from }) {
+export function exposureOf({ enforcement, sequence, fail_open: isOpen, fail_closed_at: from }) {
   if (enforcement === 'fail_closed') return from ? `failing closed since ${second(from)}` : 'failing closed'
   if (enforcement === 'unsupported') return 'does not support subject tokens'
   if (from) return `until ${second(from)}`
@@ -269,27 +269,23 @@ export function endOf({ enforcement, sequence, fail_open: isOpen, fail_closed_at
 }
 
 /** Entries that a discontinuity of the feed skips. */
-const BREAK = 2 ** 20
+const SEQUENCE_JUMP = 2 ** 20
 
 /** Return by how many entries an authorizer lags. @param {Api.LaggingAuthorizer} left */
-export function behindOf({ sequence, lag_entries: behind }) {
+export function lagOf({ sequence, lag_entries: lag }) {
   if (sequence === null) return 'never reported'
-  if (behind !== null && behind >= BREAK) return `at entry ${number(sequence)}, before a discontinuity`
-  return behind === null
-    ? `at entry ${number(sequence)}`
-    : behind
-      ? count(behind, 'entry', 'entries')
-      : 'conflicting entries'
+  if (lag !== null && lag >= SEQUENCE_JUMP) return `at entry ${number(sequence)}, before a discontinuity`
+  return lag === null ? `at entry ${number(sequence)}` : lag ? count(lag, 'entry', 'entries') : 'conflicting entries'
 }
 
 /** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
-export function published({ feed, srl, is_complete: complete, completed_at: completed }) {
+export function publicationEvents({ feed, srl, is_complete: complete, completed_at: completed }) {
   return [
     ...(feed?.issued_at
       ? [
           /** @type {Happened} */ ({
             time: feed.issued_at,
-            said: `Published in feed entry ${number(feed.sequence ?? 0)}`,
+            text: `Published in feed entry ${number(feed.sequence ?? 0)}`,
             state: 'force',
           }),
         ]
@@ -298,19 +294,19 @@ export function published({ feed, srl, is_complete: complete, completed_at: comp
       ? [
           /** @type {Happened} */ ({
             time: srl.issued_at,
-            said: `Published in SRL ${number(srl.version)}`,
+            text: `Published in SRL ${number(srl.version)}`,
             state: 'force',
           }),
         ]
       : []),
     ...(complete && completed
-      ? [/** @type {Happened} */ ({ time: completed, said: 'Refused by all authorizers', state: 'force' })]
+      ? [/** @type {Happened} */ ({ time: completed, text: 'Refused by all authorizers', state: 'force' })]
       : []),
   ]
 }
 
 /** Return whether and how the contract permits to undo a change. @param {Change} change */
-export function undoing({ kind, can_unrevoke, unrevoked_at: undone, feed }) {
+export function describeUnrevoke({ kind, can_unrevoke, unrevoked_at: undone, feed }) {
   if (kind === 'api_key' || kind === 'signing_key') return 'The revocation of a key is permanent.'
   if (kind === 'srl_signer') return 'The revocation of an SRL signer is permanent.'
   if (undone) return `Unrevoked ${second(undone)} UTC.`

@@ -35,21 +35,21 @@ export function keyForm(enter) {
 }
 
 /**
- * Return a function that accepts a secret and shows the progress in `said`.
- * @param {Element} said
+ * Return a function that accepts a secret and shows the progress in `status`.
+ * @param {Element} status
  * @param {(secret: string) => Promise<void>} enter throws `ApiError`
  */
-export const entering = (said, enter) => async (/** @type {string} */ secret) => {
-  put(said, html`<p role="status">Signing in …</p>`)
+export const withProgress = (status, enter) => async (/** @type {string} */ secret) => {
+  put(status, html`<p role="status">Signing in …</p>`)
   try {
     await enter(secret)
   } catch (error) {
-    put(said, refused(error))
+    put(status, failureBanner(error))
   }
 }
 
 /** Return the reason why the sign-in failed. Rethrows errors other than failed calls. @param {unknown} error */
-function refused(error) {
+function failureBanner(error) {
   if (!(error instanceof ApiError)) throw error
   const words = error.status === 401 ? 'This API key is invalid or has expired.' : advice(error)
   return banner('revoked', html`<strong>Sign-in failed.</strong> ${words}`)
@@ -67,13 +67,13 @@ function refused(error) {
 export function showDoor(place, opened, why = null, error = null, accept = null) {
   document.title = 'Sign in – Rescind'
   document.body.dataset.page = 'door'
-  const said = one(html`<div class="body"></div>`)
+  const status = one(html`<div class="body"></div>`)
   const providers = one(html`<div class="providers body"></div>`)
-  const enter = entering(said, async (secret) => {
+  const enter = withProgress(status, async (secret) => {
     await open(secret)
     opened()
   })
-  const confirm = entering(said, async () => {
+  const confirm = withProgress(status, async () => {
     await accept?.()
     opened()
   })
@@ -84,11 +84,11 @@ export function showDoor(place, opened, why = null, error = null, accept = null)
     html`<main class="door">
       ${mark()}
       <h1 tabindex="-1">Sign in to Rescind</h1>
-      ${said}${providers}${keyForm(enter)}
+      ${status}${providers}${keyForm(enter)}
       <p class="soft">Operators: run <code>rescind console</code> to get a sign-in link.</p>
     </main>`,
   )
-  put(said, error ? refused(error) : accept ? asking : why && banner('wait', why))
+  put(status, error ? failureBanner(error) : accept ? asking : why && banner('wait', why))
   place.querySelector(accept ? 'button' : 'input')?.focus()
   ready()
   void showProviders(place, providers)

@@ -66,7 +66,7 @@ export const shownTimes = { isExact: false, isLocal: false }
  * @param {string} time
  * @param {number} now in milliseconds
  */
-export function told(time, now) {
+export function formatTime(time, now) {
   if (!shownTimes.isExact) return ago(time, now)
   const exact = second(inZone(time))
   return Math.abs(now - Date.parse(time)) < 300 * DAY * 1000 ? exact.slice(5, 16) : exact.slice(0, 10)

@@ -7,7 +7,7 @@
 import { answers, ApiError, call, events, get, now } from './api.js'
 import { clock, hex, nameOf } from './format.js'
 import { advice } from './parts/panel.js'
-import { may, tabs, who } from './session.js'
+import { hasScope, tabs, currentCaller } from './session.js'
 
 /**
  * @typedef {object} Entry
@@ -32,16 +32,16 @@ import { may, tabs, who } from './session.js'
 /** @typedef {{draw: () => void, wants: Map<string, Want>}} View */
 
 /** Seconds between a tab's subscriptions, and their lifetime; the same for a hidden tab with late timers. */
-const [SAID, HELD, HIDDEN, HIDDEN_HELD] = [10, 25, 60, 150]
+const [ANNOUNCE_EVERY, WANT_TTL, HIDDEN_ANNOUNCE_EVERY, HIDDEN_WANT_TTL] = [10, 25, 60, 150]
 /** Seconds: the longest pause after failures, the period of polls each second after a change, the first pause. */
-const [LONGEST, AFTER_CHANGE, FIRST] = [30, 10, 1]
+const [MAX_BACKOFF, FAST_POLL_FOR, INITIAL_BACKOFF] = [30, 10, 1]
 /** The largest share of the time that polls of a path may take. */
-const SHARE = 1 / 4
+const MAX_DUTY_CYCLE = 1 / 4
 /** Data older than this number of milliseconds shows its age even without a failure. */
-const OLD = 120_000
-const OWN = hex(crypto.getRandomValues(new Uint8Array(8)))
+const STALE_AFTER = 120_000
+const TAB_ID = hex(crypto.getRandomValues(new Uint8Array(8)))
 /** @type {Entry} */
-const NOTHING = { data: null, at: 0, error: null, tag: '' }
+const EMPTY = { data: null, at: 0, error: null, tag: '' }
 
 /** @type {Map<string, Entry>} */
 const store = new Map()
@@ -72,17 +72,17 @@ const elapsed = () => performance.now()
  * @param {() => void} draw
  * @param {AbortSignal} signal
  */
-export function follow(draw, signal) {
-  join()
+export function subscribe(draw, signal) {
+  joinTabs()
   const view = { draw, wants: new Map() }
   views.add(view)
-  paint(view)
-  const timers = [setInterval(soon, 1000), setInterval(say, SAID * 1000)]
+  render(view)
+  const timers = [setInterval(scheduleRender, 1000), setInterval(announceWants, ANNOUNCE_EVERY * 1000)]
   signal.addEventListener(
     'abort',
     () => {
       timers.forEach(clearInterval)
-      if (views.delete(view)) say()
+      if (views.delete(view)) announceWants()
     },
     { once: true },
   )
@@ -95,9 +95,9 @@ export function follow(draw, signal) {
  * @param {string | null} [list] member with the records, if all pages are needed
  * @returns {Entry}
  */
-export function read(path, seconds, list = null) {
+export function readCached(path, seconds, list = null) {
   drawing?.wants.set(path, { path, list, seconds })
-  return store.get(path) ?? NOTHING
+  return store.get(path) ?? EMPTY
 }
 
 /**
@@ -107,7 +107,7 @@ export function read(path, seconds, list = null) {
  * @param {(...of: A) => R} make
  * @returns {(...of: A) => R}
  */
-export function latest(make) {
+export function memoizeLast(make) {
   /** @type {{of: A, made: R} | null} */
   let last = null
   return (...of) => {
@@ -133,7 +133,7 @@ export class Pages {
   #cursor = null
   #path = ''
   /** @type {Entry} */
-  #entry = NOTHING
+  #entry = EMPTY
   #isStopped = false
   isLoading = false
   /** Whether the rows belong to the previous filter, because the answer is pending. */
@@ -173,7 +173,7 @@ export class Pages {
   read(base, query = {}) {
     const search = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : [])))
     const path = search.size ? `${base}?${search}` : base
-    const entry = read(path, this.seconds)
+    const entry = readCached(path, this.seconds)
     this.isBusy = path !== this.#path && !entry.at && !entry.error && this.#entry.data !== null
     if (this.isBusy) return this.#entry
     if (path !== this.#path) {
@@ -181,7 +181,7 @@ export class Pages {
       this.stop()
       this.#path = path
       ;[this.#first, this.#older, this.#cursor] = [[], [], null]
-      this.#entry = { ...NOTHING, pages: this }
+      this.#entry = { ...EMPTY, pages: this }
     }
     const isNew = entry.data !== null && entry.data !== this.#entry.answer
     if (isNew) this.#take(entry.data)
@@ -215,7 +215,7 @@ export class Pages {
     this.#isStopped = false
     try {
       for (let call = 0; call < Math.max(CALLS, wanted / A_PAGE); call++) {
-        soon()
+        scheduleRender()
         const cursor = this.#cursor
         if (cursor === null || this.#isStopped || this.#older.length >= begun + wanted) break
         const answer = /** @type {any} */ (await get(path, { query: { cursor } }))
@@ -229,7 +229,7 @@ export class Pages {
       this.fault = error
     } finally {
       if (path === this.#path) this.isLoading = false
-      soon()
+      scheduleRender()
     }
   }
 
@@ -250,8 +250,8 @@ let keys = { of: null, names: /** @type {Map<string, string>} */ (new Map()) }
 /** Return the owner of a record for people. An API key without an account has its name. @param {string} identity */
 export function ownerOf(identity) {
   const [id = ''] = identity.split('@')
-  if (!id.startsWith('svc_ak_') || !may('read-only', 'auditor')) return nameOf(identity)
-  const { data } = read('/v1/api-keys', 60, 'api_keys')
+  if (!id.startsWith('svc_ak_') || !hasScope('read-only', 'auditor')) return nameOf(identity)
+  const { data } = readCached('/v1/api-keys', 60, 'api_keys')
   if (data !== keys.of)
     keys = {
       of: data,
@@ -262,7 +262,7 @@ export function ownerOf(identity) {
 
 /** Return the age of data that could not be renewed. @param {Entry} entry */
 export const aged = ({ at, error }) =>
-  at && (error || now() - at > OLD) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
+  at && (error || now() - at > STALE_AFTER) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
 
 /** Return the oldest entry that could not be renewed, or any entry; null without entries. */
 export function oldest() {
@@ -272,9 +272,9 @@ export function oldest() {
 }
 
 /** @param {View} view */
-function paint(view) {
-  const said = () => [...view.wants.values()].map(({ path, seconds }) => `${path} ${seconds}`).join()
-  const before = said()
+function render(view) {
+  const describeWants = () => [...view.wants.values()].map(({ path, seconds }) => `${path} ${seconds}`).join()
+  const before = describeWants()
   view.wants.clear()
   drawing = view
   try {
@@ -282,37 +282,37 @@ function paint(view) {
   } finally {
     drawing = null
   }
-  if (before !== said()) say()
+  if (before !== describeWants()) announceWants()
 }
 
 /** Draw in the next frame. */
-export function soon() {
+export function scheduleRender() {
   frame ||= requestAnimationFrame(() => {
     frame = 0
-    for (const view of views) paint(view)
+    for (const view of views) render(view)
   })
 }
 
 /** Request the lock of this credential. Without locks, as on a page without HTTPS, each tab polls. */
-function join() {
-  const { tenant_id, identity, api_key_id, scopes } = who()
+function joinTabs() {
+  const { tenant_id, identity, api_key_id, scopes } = currentCaller()
   const name = ['rescind-poll', tenant_id, identity, api_key_id, scopes].join(' ')
   if (lock?.name === name) return
-  part()
+  leaveTabs()
   const mine = { name, held: !navigator.locks, stop: new AbortController(), release: () => {} }
   lock = mine
   const hold = () =>
     new Promise((resolve) => {
       Object.assign(mine, { held: true, release: () => resolve(undefined) })
-      tell({ leads: true })
-      plan()
+      send({ leads: true })
+      schedulePolls()
     })
   // The request rejects with an abort when this tab releases the lock.
   navigator.locks?.request(name, { signal: mine.stop.signal }, hold).catch(() => undefined)
 }
 
 /** Release the lock to another tab. */
-function part() {
+function leaveTabs() {
   for (const { timer } of turns.values()) clearTimeout(timer)
   turns.clear()
   lock?.stop.abort()
@@ -321,28 +321,28 @@ function part() {
 }
 
 /** Delete all data that was read with a former key. */
-function drop() {
-  part()
+function dropAll() {
+  leaveTabs()
   store.clear()
   others.clear()
   views.clear()
 }
 
 /** @param {Record<string, unknown>} message */
-const tell = (message) => lock && tabs.postMessage({ live: lock.name, from: OWN, ...message })
+const send = (message) => lock && tabs.postMessage({ live: lock.name, from: TAB_ID, ...message })
 
 /** Return the subscriptions of this tab. */
 const wanted = () => [...views].flatMap(({ wants }) => [...wants.values()])
 
 /** Poll the subscriptions of this tab, or send them to the tab that polls. */
-function say() {
-  if (lock?.held) return plan()
+function announceWants() {
+  if (lock?.held) return schedulePolls()
   const wants = wanted().map((want) => ({ ...want, tag: store.get(want.path)?.tag }))
-  tell({ wants, visible: !document.hidden, ends: document.hidden ? HIDDEN_HELD : HELD })
+  send({ wants, visible: !document.hidden, ends: document.hidden ? HIDDEN_WANT_TTL : WANT_TTL })
 }
 
 /** Schedule the next poll of each subscribed path, and cancel the others. */
-function plan() {
+function schedulePolls() {
   if (!lock?.held) return
   for (const [tab, { ends }] of others) if (ends < elapsed()) others.delete(tab)
   /** @type {Map<string, Want>} */
@@ -357,8 +357,8 @@ function plan() {
   for (const want of all.values()) {
     const turn = turns.get(want.path) ?? { asking: false, asked: -Infinity, failures: 0 }
     turns.set(want.path, turn)
-    const left = turn.asked + pause(want, turn.failures) * 1000 - elapsed()
-    if (!turn.asking) turn.timer = setTimeout(() => ask(want, turn), Math.max(0, left))
+    const left = turn.asked + pauseBefore(want, turn.failures) * 1000 - elapsed()
+    if (!turn.asking) turn.timer = setTimeout(() => poll(want, turn), Math.max(0, left))
   }
 }
 
@@ -367,25 +367,29 @@ function plan() {
  * @param {Want} want
  * @param {number} failures
  */
-function pause({ path, seconds }, failures) {
-  const isSoon = elapsed() - hurried < AFTER_CHANGE * 1000
-  // A path without an answer is retried soon.
-  const often = store.get(path)?.at ? seconds : Math.min(seconds, FIRST)
-  const usual = document.hidden ? Math.max(HIDDEN, seconds) : isSoon ? 1 : often * (0.9 + Math.random() * 0.2)
-  const longest = Math.max(LONGEST, usual)
-  return Math.max(Math.min(longest, usual * 2 ** failures), (store.get(path)?.took ?? 0) / SHARE)
+function pauseBefore({ path, seconds }, failures) {
+  const isSoon = elapsed() - hurried < FAST_POLL_FOR * 1000
+  // A path without an answer is retried scheduleRender.
+  const often = store.get(path)?.at ? seconds : Math.min(seconds, INITIAL_BACKOFF)
+  const usual = document.hidden
+    ? Math.max(HIDDEN_ANNOUNCE_EVERY, seconds)
+    : isSoon
+      ? 1
+      : often * (0.9 + Math.random() * 0.2)
+  const longest = Math.max(MAX_BACKOFF, usual)
+  return Math.max(Math.min(longest, usual * 2 ** failures), (store.get(path)?.took ?? 0) / MAX_DUTY_CYCLE)
 }
 
 /**
  * @param {Want} want
  * @param {NonNullable<ReturnType<typeof turns.get>>} turn
  */
-async function ask(want, turn) {
-  const [begun, mine, before] = [elapsed(), lock, store.get(want.path) ?? NOTHING]
+async function poll(want, turn) {
+  const [begun, mine, before] = [elapsed(), lock, store.get(want.path) ?? EMPTY]
   turn.asking = true
   let entry
   try {
-    const found = await (want.list ? listed(want, before) : document_(want.path, before))
+    const found = await (want.list ? readList(want, before) : readDocument(want.path, before))
     entry = { ...found, at: now(), error: null, took: (elapsed() - begun) / 1000 }
     turn.failures = 0
   } catch (error) {
@@ -399,15 +403,15 @@ async function ask(want, turn) {
   // This tab was signed out during the call, or a different tab polls.
   if (mine !== lock) return
   const isNew = entry.data !== before.data
-  if (isNew) entry.tag = `${OWN} ${++versions}`
+  if (isNew) entry.tag = `${TAB_ID} ${++versions}`
   store.set(want.path, entry)
-  hand(
+  sendEntry(
     want.path,
     entry,
     isNew && [...others.values()].some(({ wants }) => wants.some(({ path }) => path === want.path)),
   )
-  soon()
-  plan()
+  scheduleRender()
+  schedulePolls()
 }
 
 /**
@@ -415,7 +419,7 @@ async function ask(want, turn) {
  * @param {Entry} before
  * @returns {Promise<Entry>}
  */
-async function document_(path, before) {
+async function readDocument(path, before) {
   const { status, headers, body } = await call('GET', path, undefined, {
     headers: before.etag ? { 'If-None-Match': before.etag } : {},
   })
@@ -430,7 +434,7 @@ async function document_(path, before) {
  * @param {Entry} before
  * @returns {Promise<Entry>}
  */
-async function listed({ path, list }, before) {
+async function readList({ path, list }, before) {
   const name = /** @type {string} */ (list)
   const known = before.since ? new Map(before.data.map((/** @type {{id: string}} */ row) => [row.id, row])) : new Map()
   let since
@@ -444,7 +448,7 @@ async function listed({ path, list }, before) {
     }
   } catch (error) {
     if (before.since && error instanceof ApiError && error.status === 410)
-      return listed({ path, list, seconds: 0 }, NOTHING)
+      return readList({ path, list, seconds: 0 }, EMPTY)
     throw error
   }
   const data = isNew ? [...known.values()] : before.data
@@ -458,17 +462,17 @@ async function listed({ path, list }, before) {
  * @param {Entry} entry
  * @param {boolean} withData
  */
-function hand(path, { data, error, ...entry }, withData) {
+function sendEntry(path, { data, error, ...entry }, withData) {
   const fault = error && [error.status, error.code, error.message, error.requestId]
-  tell({ path, entry, fault, ...(withData && { data }) })
+  send({ path, entry, fault, ...(withData && { data }) })
 }
 
 /** @param {any} message of the tab that polls */
-function take({ path, entry, fault, data }) {
+function applyEntry({ path, entry, fault, data }) {
   if (!wanted().some((want) => want.path === path)) return
-  const before = store.get(path) ?? NOTHING
+  const before = store.get(path) ?? EMPTY
   const isKnown = before.tag === entry.tag
-  if (!isKnown && data === undefined && !fault) return say()
+  if (!isKnown && data === undefined && !fault) return announceWants()
   const error = fault && new ApiError(.../** @type {ConstructorParameters<typeof ApiError>} */ (fault))
   store.set(
     path,
@@ -476,45 +480,45 @@ function take({ path, entry, fault, data }) {
       ? { ...before, at: Math.max(before.at, isKnown ? entry.at : 0), error }
       : { ...entry, data, error },
   )
-  soon()
+  scheduleRender()
 }
 
 /** @param {any} message of a tab that subscribes */
-function serve({ from, wants, ends, visible }) {
+function onSubscription({ from, wants, ends, visible }) {
   others.set(from, { wants, ends: elapsed() + ends * 1000 })
   if (document.hidden && visible) {
     // The timers of a hidden tab are late, so a visible tab polls.
-    part()
-    return join()
+    leaveTabs()
+    return joinTabs()
   }
   for (const { path, tag } of wants) {
     const entry = store.get(path)
-    if (entry?.at && entry.tag !== tag) hand(path, entry, true)
+    if (entry?.at && entry.tag !== tag) sendEntry(path, entry, true)
   }
-  plan()
+  schedulePolls()
 }
 
 /** Poll a path now, even after failures. @param {string} path */
 export function retry(path) {
   const turn = turns.get(path)
   if (turn) Object.assign(turn, { asked: -Infinity, failures: 0 })
-  tell({ retry: path })
-  plan()
+  send({ retry: path })
+  schedulePolls()
 }
 
-function hurry() {
+function pollSoon() {
   hurried = elapsed()
-  plan()
+  schedulePolls()
 }
 
 tabs.addEventListener('message', ({ data }) => {
   if (!lock || data.live !== lock.name) return
-  if (data.hurry) hurry()
+  if (data.hurry) pollSoon()
   else if (data.retry && lock.held) retry(data.retry)
-  else if (data.leads) say()
-  else if (data.entry) take(data)
-  else if (data.wants && lock.held) serve(data)
+  else if (data.leads) announceWants()
+  else if (data.entry) applyEntry(data)
+  else if (data.wants && lock.held) onSubscription(data)
 })
-events.addEventListener('changed', () => (tell({ hurry: true }), hurry()))
-events.addEventListener('out', drop)
-document.addEventListener('visibilitychange', () => (say(), soon()))
+events.addEventListener('changed', () => (send({ hurry: true }), pollSoon()))
+events.addEventListener('out', dropAll)
+document.addEventListener('visibilitychange', () => (announceWants(), scheduleRender()))

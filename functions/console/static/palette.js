@@ -132,7 +132,7 @@ class Palette {
 
   #draw() {
     const choices = this.#choices
-    const said = this.#isAsking
+    const status = this.#isAsking
       ? 'Searching …'
       : choices.length
         ? count(choices.length, 'result')
@@ -159,7 +159,7 @@ class Palette {
           /><kbd>esc</kbd></label
         >
         <div class="choices" id="choices" role="listbox" aria-label="Results">${this.#groups(choices)}</div>
-        <p class=${choices.length && !this.#fault ? 'unseen' : 'soft none'} role="status">${said} ${this.#fault}</p>`,
+        <p class=${choices.length && !this.#fault ? 'unseen' : 'soft none'} role="status">${status} ${this.#fault}</p>`,
     )
   }
 

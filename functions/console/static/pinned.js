@@ -1,7 +1,7 @@
 /** Trust documents that follow from a person's pin, and the SRLs and documents that this browser remembers. */
 
 import { call } from './api.js'
-import { who } from './session.js'
+import { currentCaller } from './session.js'
 import * as trust from './vendor/rescind-trust.js'
 
 /** @typedef {import('./vendor/rescind-trust.js').SignedDocument} Document */
@@ -10,13 +10,13 @@ import * as trust from './vendor/rescind-trust.js'
 /** @typedef {{pin: string, held: Document, list: SeenList | null}} Remembered */
 /** @typedef {Belief & {list: SeenList | null}} Believed with the newest SRL that was seen */
 
-const name = () => `rescind.seen.${who().tenant_id}`
+const name = () => `rescind.seen.${currentCaller().tenant_id}`
 
 /**
  * Return the stored state of the tenant; null if it is missing or unreadable.
  * @returns {Remembered | null}
  */
-export function remembered() {
+export function readRemembered() {
   try {
     const { pin, document, list } = JSON.parse(localStorage.getItem(name()) ?? '')
     const [held] = trust.readDocuments(trust.utf8(document))
@@ -28,7 +28,7 @@ export function remembered() {
 
 /** Delete an unreadable stored state, for example the key of an SRL signer. Returns whether there was any. */
 export function dropUnreadable() {
-  if (remembered() || localStorage.getItem(name()) === null) return false
+  if (readRemembered() || localStorage.getItem(name()) === null) return false
   forget()
   return true
 }
@@ -48,9 +48,9 @@ export function remember({ pin, held, list }) {
  * @param {string} pin
  * @returns {Believed}
  */
-export function begun(pin) {
-  const last = remembered()
-  const belief = trust.pinned(who().tenant_id, pin)
+export function resumeTrust(pin) {
+  const last = readRemembered()
+  const belief = trust.pinned(currentCaller().tenant_id, pin)
   const { held } = last ? trust.resumeBelief(belief, last) : belief
   return { ...belief, held, list: held && last ? last.list : null }
 }
@@ -61,7 +61,7 @@ export function begun(pin) {
  * @param {AbortSignal} signal
  * @returns {Promise<Believed>}
  */
-export async function followed(before, signal) {
+export async function updateTrust(before, signal) {
   const { body } = await call('GET', '/v1/trust', undefined, {
     signal,
     query: { after: before.held?.version ?? 0 },
@@ -77,5 +77,5 @@ export async function followed(before, signal) {
  * @param {Document} held
  * @param {SeenList | null} list
  */
-export const seen = (held, list) =>
+export const lastSeenList = (held, list) =>
   list && trust.findKeys(held, 'lists').some((key) => trust.toBase64(key) === list.signer) ? list : null

@@ -14,7 +14,7 @@ const RECORD_BYTES = 56
 const [LEAF, NODE] = [Uint8Array.of(0), Uint8Array.of(1)]
 
 /** The log is damaged. The message is a sentence. */
-export class Broken extends Error {}
+export class CorruptLog extends Error {}
 
 /** The verifier key cannot be used for this log. */
 export class WrongKey extends Error {}
@@ -35,7 +35,7 @@ export class WrongKey extends Error {}
  */
 
 /**
- * Read a signed note of three lines. Throws `Broken`.
+ * Read a signed note of three lines. Throws `CorruptLog`.
  * @param {string} note
  * @returns {Checkpoint}
  */
@@ -47,11 +47,11 @@ export function checkpoint(note) {
     .slice(end + 2)
     .trimEnd()
     .split('\n')
-  if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new Broken('The checkpoint is malformed.')
+  if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new CorruptLog('The checkpoint is malformed.')
   const signatures = lines.map((line) => {
     const [, name, value] = /^— (\S+) (\S+)$/.exec(line) ?? []
     const data = fromBase64(value)
-    if (!name || !data) throw new Broken('The checkpoint is malformed.')
+    if (!name || !data) throw new CorruptLog('The checkpoint is malformed.')
     return { name, signature: data.slice(4) }
   })
   return { origin, size: Number(size), root, text, signatures }
@@ -89,7 +89,7 @@ export function keyOf(verifierKey, origin) {
 }
 
 /**
- * Split a bundle into records: each follows its length in two bytes. Throws `Broken`.
+ * Split a bundle into records: each follows its length in two bytes. Throws `CorruptLog`.
  * @param {Uint8Array<ArrayBuffer>} bundle
  * @returns {Uint8Array<ArrayBuffer>[]}
  */
@@ -97,7 +97,7 @@ export function records(bundle) {
   const found = []
   for (let at = 0; at < bundle.length; at += 2 + RECORD_BYTES) {
     if (bundle[at] !== 0 || bundle[at + 1] !== RECORD_BYTES || at + 2 + RECORD_BYTES > bundle.length)
-      throw new Broken('A bundle of the log is malformed.')
+      throw new CorruptLog('A bundle of the log is malformed.')
     found.push(bundle.slice(at + 2, at + 2 + RECORD_BYTES))
   }
   return found

@@ -5,7 +5,7 @@
  * this browser receive it.
  */
 
-import { ApiError, at, call, events, get, holds, leave, remove, renewBy, TOO_OLD, use } from './api.js'
+import { ApiError, at, call, events, get, setHolder, leave, remove, renewBy, TOO_OLD, use } from './api.js'
 
 /** @typedef {Pick<Api.IdentityProvider, 'id' | 'name' | 'issuer' | 'client_id' | 'authorization_endpoint'>} Provider */
 
@@ -18,14 +18,14 @@ let caller = null
 let touched = Date.now()
 /** @type {Promise<boolean> | null} */
 let renewing = null
-let [ended, begun] = [(/** @type {string} */ _why) => {}, () => {}]
+let [notifyEnd, notifyChange] = [(/** @type {string} */ _why) => {}, () => {}]
 
 // Messages: `who` requests a session. `input` reports user input. `why` signs out all tabs, after the session `ended`.
 // `session` passes a session on, as a replacement for `instead`. `again` answers `signInAgain`.
 export const tabs = new BroadcastChannel('rescind')
 
 /** Return the caller. A page always has a caller. */
-export function who() {
+export function currentCaller() {
   if (!caller) throw new TypeError('No one is signed in.')
   return caller
 }
@@ -37,8 +37,8 @@ export const isOpen = () => caller !== null
  * Return whether the key has any of these scopes; `admin` includes all.
  * @param {...Api.Scope} scopes
  */
-export const may = (...scopes) =>
-  who().scopes.some((/** @type {Api.Scope} */ scope) => scope === 'admin' || scopes.includes(scope))
+export const hasScope = (...scopes) =>
+  currentCaller().scopes.some((/** @type {Api.Scope} */ scope) => scope === 'admin' || scopes.includes(scope))
 
 /**
  * Sign in with an API key or the secret of a session. Throws `ApiError` if the service refuses it.
@@ -48,13 +48,13 @@ export async function open(secret) {
   const headers = { Authorization: `Bearer ${secret}` }
   caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true, headers }))
   use(secret)
-  holds(caller.person_id ?? caller.session_id ?? caller.api_key_id)
+  setHolder(caller.person_id ?? caller.session_id ?? caller.api_key_id)
   if (caller.session_id) sessionStorage.setItem(KEPT, secret)
   else sessionStorage.removeItem(KEPT)
   touch()
   // Only machine identities end like this, and e-mail addresses of people do not.
   const handle = /@([a-z0-9-]+)\.svc$/.exec(caller.identity)?.[1]
-  if (handle) remember(handle)
+  if (handle) rememberTenant(handle)
 }
 
 function touch() {
@@ -66,7 +66,7 @@ function touch() {
 export const tenant = () => new URLSearchParams(location.search).get('tenant') ?? localStorage.getItem(TENANT) ?? ''
 
 /** @param {string} handle of a tenant */
-export const remember = (handle) => localStorage.setItem(TENANT, handle)
+export const rememberTenant = (handle) => localStorage.setItem(TENANT, handle)
 
 /** Return the identity providers of the tenant. Throws `ApiError`. @returns {Promise<Provider[]>} */
 export const offered = async () =>
@@ -78,7 +78,7 @@ export const offered = async () =>
  * @param {Record<string, string>} form
  * @returns {Promise<string>}
  */
-export const granted = async (path, form) =>
+export const exchangeCredential = async (path, form) =>
   (await ask(path, { method: 'POST', body: new URLSearchParams(form) })).access_token
 
 /**
@@ -94,13 +94,13 @@ async function ask(path, more = {}) {
     unanswered,
   )
   const body = await answer.json().catch(() => ({}))
-  const said = body.error_description ?? body.error?.message ?? `The service responded with status ${answer.status}.`
-  if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said)
+  const message = body.error_description ?? body.error?.message ?? `The service responded with status ${answer.status}.`
+  if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', message)
   return body
 }
 
 /** Sign in with the session that this tab stored. Returns whether the service accepted it. */
-export async function reopen() {
+export async function restoreSession() {
   const secret = sessionStorage.getItem(KEPT)
   if (secret === null) {
     tabs.postMessage('who')
@@ -164,9 +164,9 @@ async function signInAgain(code) {
   const enter = async (/** @type {string} */ secret) => {
     await open(secret)
     // The data on the page, and its pending calls, belong to another person.
-    if (!isSame(before, who())) events.dispatchEvent(new Event('out'))
+    if (!isSame(before, currentCaller())) events.dispatchEvent(new Event('out'))
     const instead = sessionStorage.getItem(KEPT)
-    if (instead && isSame(before, who())) tabs.postMessage({ session: instead, instead: kept })
+    if (instead && isSame(before, currentCaller())) tabs.postMessage({ session: instead, instead: kept })
   }
   const handed = (/** @type {any} */ { again: given, session, instead, identity }) =>
     given ?? (session && ((kept && instead === kept) || identity === before.identity) ? session : null)
@@ -192,8 +192,8 @@ async function signInAgain(code) {
       )
     return false
   }
-  if (!isSame(before, who())) {
-    begun()
+  if (!isSame(before, currentCaller())) {
+    notifyChange()
     return false
   }
   if (fresh) remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
@@ -221,15 +221,15 @@ const isSame = (one, other) =>
 function end(why, before = null) {
   if (!isOpen()) return
   lock(before)
-  ended(why)
+  notifyEnd(why)
 }
 
 /** Send a session that began here to tabs with the sign-in form. */
 export const tellTabs = () =>
-  tabs.postMessage({ session: sessionStorage.getItem(KEPT), instead: null, identity: who().identity })
+  tabs.postMessage({ session: sessionStorage.getItem(KEPT), instead: null, identity: currentCaller().identity })
 
 /** Pass a session to the tab that requested it, and close this window. @param {string} secret */
-export function handOver(secret) {
+export function sendToOpener(secret) {
   tabs.postMessage({ again: secret })
   close()
 }
@@ -252,28 +252,28 @@ export async function signOut() {
  *
  * A session ends after 15 minutes without input in any tab, after a refused key, or if another tab signed out. The
  * person changes if another tab passes on its session, or if another person replaces a refused key.
- * @param {(why: string) => void} ended_
- * @param {() => void} begun_
+ * @param {(why: string) => void} onEnd
+ * @param {() => void} onChange
  */
-export function watch(ended_, begun_) {
+export function onSessionChange(onEnd, onChange) {
   renewBy(renewed)
-  ended = ended_
-  begun = begun_
-  const tell = () => {
+  notifyEnd = onEnd
+  notifyChange = onChange
+  const recordInput = () => {
     if (Date.now() - touched < 1000) return
     touch()
     tabs.postMessage('input')
   }
-  for (const input of ['pointerdown', 'keydown', 'wheel']) addEventListener(input, tell, { passive: true })
+  for (const input of ['pointerdown', 'keydown', 'wheel']) addEventListener(input, recordInput, { passive: true })
   // The wall clock, because timers stop while a computer sleeps.
-  const look = () => {
+  const lockIfIdle = () => {
     if (!isIdle(touched) || !isOpen()) return
     const why = `Locked after ${LOCK_MINUTES} minutes without input.`
     tabs.postMessage({ why, ended: sessionStorage.getItem(KEPT) })
     end(why)
   }
-  setInterval(look, 5000)
-  document.addEventListener('visibilitychange', look)
+  setInterval(lockIfIdle, 5000)
+  document.addEventListener('visibilitychange', lockIfIdle)
   tabs.addEventListener('message', async ({ data }) => {
     const kept = sessionStorage.getItem(KEPT)
     if (data.why) end(data.why, data.ended)
@@ -282,7 +282,7 @@ export function watch(ended_, begun_) {
     else if (data.session && !renewing && data.instead === kept && isOpen() === (kept !== null)) {
       try {
         await open(data.session)
-        if (!kept) begun()
+        if (!kept) notifyChange()
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
       }

@@ -6,10 +6,10 @@
  */
 
 import { ApiError } from './api.js'
-import { joined, sha256, toBase64 } from './bytes.js'
-import { entering, keyForm } from './door.js'
+import { concat, sha256, toBase64 } from './bytes.js'
+import { withProgress, keyForm } from './door.js'
 import { html, one } from './html.js'
-import { granted, remember, tabs, tenant } from './session.js'
+import { exchangeCredential, rememberTenant, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
 /**
@@ -54,7 +54,7 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
   }
   const address = new URL(provider.authorization_endpoint ?? '')
   if (address.protocol !== 'https:') throw new TypeError('The authorization endpoint must use https.')
-  const asked = {
+  const parameters = {
     response_type: 'code',
     client_id: provider.client_id ?? '',
     redirect_uri: flow.redirect_uri,
@@ -62,11 +62,11 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
     state,
     nonce: flow.nonce,
     code_challenge_method: 'S256',
-    code_challenge: base64url(await sha256(joined(flow.code_verifier))),
+    code_challenge: base64url(await sha256(concat(flow.code_verifier))),
     // With max_age, the provider returns auth_time (OpenID Connect Core, 2), the evidence of a fresh sign-in.
     ...(fresh ? { prompt: 'login', max_age: '0' } : { max_age: '43200' }),
   }
-  for (const [name, value] of Object.entries(asked)) address.searchParams.set(name, value)
+  for (const [name, value] of Object.entries(parameters)) address.searchParams.set(name, value)
   // A separate window cannot read the storage of this tab.
   const storage = again ? localStorage : sessionStorage
   const begin = () => storage.setItem(FLOW + state, JSON.stringify(flow))
@@ -78,7 +78,7 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
  * @param {string} state
  * @returns {Flow | null}
  */
-function taken(state) {
+function takeFlow(state) {
   for (const storage of [sessionStorage, localStorage]) {
     const found = storage.getItem(FLOW + state)
     storage.removeItem(FLOW + state)
@@ -114,24 +114,24 @@ const button = (way, go) =>
  */
 export async function finish(answer) {
   const [audience, query = ''] = answer.split('?')
-  const said = new URLSearchParams(query)
-  const flow = taken(said.get('state') ?? '')
+  const response = new URLSearchParams(query)
+  const flow = takeFlow(response.get('state') ?? '')
   // Even after a refusal, so that the sign-in form offers the same providers.
-  if (flow) remember(flow.tenant)
-  if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
+  if (flow) rememberTenant(flow.tenant)
+  if (!flow || flow.audience !== audience || (response.get('iss') ?? flow.issuer) !== flow.issuer) {
     throw new ApiError(400, 'not_started_here', 'This sign-in was not started in this tab. Sign in again.')
   }
-  if (said.has('error'))
+  if (response.has('error'))
     throw new ApiError(
       400,
       'provider_refused',
-      `The identity provider rejected the sign-in: ${said.get('error_description') ?? said.get('error')}.`,
+      `The identity provider rejected the sign-in: ${response.get('error_description') ?? response.get('error')}.`,
     )
   const { code_verifier, nonce, redirect_uri } = flow
-  const secret = await granted('/v1/sign-in/code', {
+  const secret = await exchangeCredential('/v1/sign-in/code', {
     grant_type: 'authorization_code',
     audience,
-    code: said.get('code') ?? '',
+    code: response.get('code') ?? '',
     code_verifier,
     nonce,
     redirect_uri,
@@ -155,18 +155,18 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
   const ways = await Promise.all(providers.map((each) => prepare(each, { again: true, fresh })))
   return new Promise((resolve) => {
     let isIn = false
-    const said = one(html`<div class="body"></div>`)
-    const take = entering(said, async (secret) => {
+    const status = one(html`<div class="body"></div>`)
+    const take = withProgress(status, async (secret) => {
       await enter(secret)
       isIn = true
       dialog.close()
     })
-    const hear = (/** @type {MessageEvent} */ { data }) => {
+    const receive = (/** @type {MessageEvent} */ { data }) => {
       const secret = handed(data)
       if (secret) void take(secret)
     }
     const end = () => {
-      tabs.removeEventListener('message', hear)
+      tabs.removeEventListener('message', receive)
       for (const way of ways) way.forget()
       dialog.remove()
       resolve(isIn)
@@ -186,7 +186,7 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
         <div class="body">
           <h2 id="again-title">${title}</h2>
           <p>${why}</p>
-          ${said} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
+          ${status} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
           ${withKey && keyForm(take)}
           <div class="actions">
             <button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Discard and sign out'}</button>
@@ -194,7 +194,7 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
         </div>
       </dialog>`,
     )
-    tabs.addEventListener('message', hear)
+    tabs.addEventListener('message', receive)
     document.body.append(dialog)
     dialog.showModal()
   })

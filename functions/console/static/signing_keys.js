@@ -96,7 +96,7 @@ export function find(all, id) {
  * @param {number} now in milliseconds
  * @returns {{state: State, word: string}}
  */
-export function standing({ key, blocked }, now) {
+export function keyState({ key, blocked }, now) {
   if (key.status === 'revoked') return { state: 'revoked', word: 'revoked' }
   if (key.status === 'suspended') return { state: 'suspended', word: 'suspended' }
   if (key.expires_at && Date.parse(key.expires_at) <= now) return { state: 'expired', word: 'expired' }
@@ -107,10 +107,10 @@ export function standing({ key, blocked }, now) {
  * Return why an ancestor prevents a key from signing, if any does.
  * @param {Place} place
  */
-export const hindrance = ({ blocked }) => blocked && `cannot sign: ${blocked.key.name} is ${blocked.key.status}`
+export const blockReason = ({ blocked }) => blocked && `cannot sign: ${blocked.key.name} is ${blocked.key.status}`
 
 /** Return whether a key can get children, and be rotated. @param {Place} place @param {number} now */
-export const isActive = (place, now) => place.key.status === 'active' && standing(place, now).state !== 'expired'
+export const isActive = (place, now) => place.key.status === 'active' && keyState(place, now).state !== 'expired'
 
 /** @param {Place} place */
 export const mayHaveChildren = ({ key }) => key.type !== 'notary'
@@ -130,7 +130,7 @@ export function* below(top) {
  * @param {Place} top
  * @returns {Set<Place>}
  */
-export function reached(top) {
+export function cascadeOf(top) {
   return new Set([...below(top)].filter(({ key }) => key.status !== 'revoked'))
 }
 
@@ -140,7 +140,7 @@ export function reached(top) {
  * @param {View} view
  * @returns {Item[]}
  */
-export function shown({ roots, places }, view) {
+export function visibleItems({ roots, places }, view) {
   const wanted = view.found.trim() ? matching(places, view.found) : null
   /** @type {Item[]} */
   const items = []
@@ -232,7 +232,7 @@ export function reveal(place, view) {
  * @returns {{state: State, words: string, exceptions: string}}
  */
 export function summary(members, now) {
-  const states = members.map((each) => standing(each, now))
+  const states = members.map((each) => keyState(each, now))
   const numbers = ['suspended', 'expired', 'cannot sign', 'revoked'].map((word) => ({
     word,
     number: states.filter((each) => each.word === word).length,
@@ -253,7 +253,7 @@ export function summary(members, now) {
  * @param {Item} item
  * @returns {number | null}
  */
-export function signed({ place, members }) {
+export function warrantCount({ place, members }) {
   const counts = (members ?? [place]).map(({ key }) => key.warrant_count)
   return counts.reduce(
     (/** @type {number | null} */ sum, each) => (sum === null || each === undefined ? null : sum + each),
@@ -267,21 +267,21 @@ export function signed({ place, members }) {
  * @param {{now: number, dark: Set<Place>}} context
  */
 export function label(item, { now, dark }) {
-  const warrants = signed(item)
-  const told = warrants && `signed ${count(warrants, 'warrant')}`
+  const warrants = warrantCount(item)
+  const signedText = warrants && `signed ${count(warrants, 'warrant')}`
   if (item.members) {
     const { words, exceptions } = summary(item.members, now)
-    const stopped = item.members.filter((each) => dark.has(each)).length
-    return sentence([words, exceptions, told, stopped && `${number(stopped)} would be revoked`])
+    const affected = item.members.filter((each) => dark.has(each)).length
+    return sentence([words, exceptions, signedText, affected && `${number(affected)} would be revoked`])
   }
   const { place } = item
   const { key, older } = place
-  const { word } = standing(place, now)
+  const { word } = keyState(place, now)
   return sentence([
     `${key.type} ${key.name}`,
-    word === 'cannot sign' ? hindrance(place) : word,
+    word === 'cannot sign' ? blockReason(place) : word,
     older.length && count(older.length + 1, 'version'),
-    told,
+    signedText,
     dark.has(place) && 'would be revoked',
   ])
 }

@@ -6,8 +6,8 @@
 
 import { count, number, present } from './format.js'
 import { html, one, put } from './html.js'
-import { aged, follow, latest, read, soon } from './live.js'
-import { written } from './parts/csv.js'
+import { aged, subscribe, memoizeLast, readCached, scheduleRender } from './live.js'
+import { formatCsv } from './parts/csv.js'
 import { choice, field, submitted, tick } from './parts/dialog.js'
 import { isHeard, isSilent } from './parts/keyboard.js'
 import { problem, ready, skeleton, when } from './parts/panel.js'
@@ -169,7 +169,7 @@ const CELLS = {
 }
 
 /** Return the content of a cell. @param {Column} column @param {any} row */
-function shown(column, row) {
+function renderCell(column, row) {
   const { kind, cell } = column
   if (cell) return cell(row)
   const value = /** @type {any} */ (valueOf(column, row))
@@ -388,7 +388,7 @@ export class Table {
     clearTimeout(this.#typing)
     const ask = () => {
       this.asked = query
-      soon()
+      scheduleRender()
     }
     this.#typing = setTimeout(ask, TYPED)
     this.#keep()
@@ -452,7 +452,7 @@ export class Table {
     })
   }
 
-  #sizes = latest((/** @type {any[] | null} */ _rows) => /** @type {Map<string, number>} */ (new Map()))
+  #sizes = memoizeLast((/** @type {any[] | null} */ _rows) => /** @type {Map<string, number>} */ (new Map()))
 
   /** Return the number of rows that match a query. @param {string} query */
   #size(query) {
@@ -561,7 +561,7 @@ export class Table {
       actions &&
       !(this.#isNarrow && this.spec.open) &&
       tool(`Actions for ${this.#name(row)}`, 'more', (event) => this.#act(event, row), 'menu')
-    const name = this.#named(row, shown(this.#lead, row))
+    const name = this.#named(row, renderCell(this.#lead, row))
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)
       return html`<div role="row" class="row" aria-rowindex=${index + 2}>
@@ -569,7 +569,7 @@ export class Table {
           ${name}
           <div class="sub soft">${sub?.(row)}</div>
         </div>
-        <div role="cell" class="marked">${at && shown(at, row)}</div>
+        <div role="cell" class="marked">${at && renderCell(at, row)}</div>
         <div role="cell">${more}</div>
       </div>`
     }
@@ -577,7 +577,9 @@ export class Table {
       ${picker('cell', `Select ${this.#name(row)}`, picked, () => this.#pick(row))}
       ${this.#shown.map(
         (column) =>
-          html`<div role="cell" class=${sideOf(column)}>${column === this.#lead ? name : shown(column, row)}</div>`,
+          html`<div role="cell" class=${sideOf(column)}>
+            ${column === this.#lead ? name : renderCell(column, row)}
+          </div>`,
       )}
       <div role="cell" class="more">${more}</div>
     </div>`
@@ -806,7 +808,7 @@ export class Table {
     const { columns, id } = this.spec
     const rows = this.#chosen.size ? [...this.#chosen.values()] : this.#found
     const texts = rows.map((row) => [this.#key(row), ...columns.map((column) => textOf(column, row))])
-    download(`${id}.csv`, 'text/csv', [written([['id', ...columns.map(({ title }) => title)], ...texts])])
+    download(`${id}.csv`, 'text/csv', [formatCsv([['id', ...columns.map(({ title }) => title)], ...texts])])
   }
 
   /** @param {KeyboardEvent} event */
@@ -861,8 +863,8 @@ export class Table {
  */
 export function listPage(main, context, spec, { path, list, seconds }, head) {
   const table = new Table(spec, context)
-  follow(() => {
-    const known = read(path, seconds, list)
+  subscribe(() => {
+    const known = readCached(path, seconds, list)
     put(main, head(), table.element)
     table.draw(known)
     if (known.at || known.error) ready()

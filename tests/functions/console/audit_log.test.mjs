@@ -3,15 +3,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { folded, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
-import { Broken, bundlePath, checkpoint, entryOf, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
+import { collapseRuns, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
+import { CorruptLog, bundlePath, checkpoint, entryOf, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
 
 const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })
 const hex = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16))
 const base64 = (text) => Buffer.from(text, 'hex').toString('base64')
 
 test('F476a: a run of one actor and action within a minute is one sentence', () => {
-  const runs = folded([
+  const runs = collapseRuns([
     entry('revocation.create', '2026-11-22T10:02:30Z', { warrant_id: 'svc_wrt_c' }),
     entry('revocation.create', '2026-11-22T10:01:40Z', { warrant_id: 'svc_wrt_b' }),
     entry('revocation.create', '2026-11-22T10:00:00Z', { warrant_id: 'svc_wrt_a' }),
@@ -24,17 +24,17 @@ test('F476a: a run of one actor and action within a minute is one sentence', () 
 
 test('F476b: entries of one batch are one sentence, and no run crosses midnight', () => {
   const of = (timestamp, warrants) => entry('revocation.create_batch', timestamp, { batch_id: 'svc_bat_1', revocations: warrants.map((warrant_id) => ({ warrant_id })) })
-  const [run, ...rest] = folded([of('2026-11-22T10:09:00Z', ['svc_wrt_a', 'svc_wrt_b']), of('2026-11-22T10:00:00Z', ['svc_wrt_c'])])
+  const [run, ...rest] = collapseRuns([of('2026-11-22T10:09:00Z', ['svc_wrt_a', 'svc_wrt_b']), of('2026-11-22T10:00:00Z', ['svc_wrt_c'])])
   assert.equal(sentence(run).what, '3 warrants')
   assert.equal(rest.length, 0)
-  assert.equal(folded([of('2026-11-23T00:00:01Z', ['svc_wrt_a']), of('2026-11-22T23:59:59Z', ['svc_wrt_b'])]).length, 2)
+  assert.equal(collapseRuns([of('2026-11-23T00:00:01Z', ['svc_wrt_a']), of('2026-11-22T23:59:59Z', ['svc_wrt_b'])]).length, 2)
 })
 
 test('F476d: the entries about the calls of a batch are in its sentence, and count no warrant', () => {
   const part = (action, warrant) => entry(action, '2026-11-22T10:00:00Z', { batch_id: 'svc_bat_1', summary_id: 's', revocations: [{ warrant_id: warrant }] })
   const call = (action, batch_id = 'svc_bat_1') => entry('revocation.batch', '2026-11-22T10:00:00Z', { action, batch_id, warrants: 2 })
   const other = entry('key.create', '2026-11-22T10:00:00Z', { name: 'k' })
-  const runs = folded([
+  const runs = collapseRuns([
     call('revoke'), part('revocation.create_batch', 'd'), other, part('revocation.extend_batch', 'c'), call('revoke'), part('revocation.create_batch', 'a'),
     call('unrevoke'), part('revocation.delete_batch', 'a'), call('revoke', 'svc_bat_2'),
   ])
@@ -48,7 +48,7 @@ test('F476e: a sentence about leaked keys, and about protected actions, is in th
   const leaked = entry('api_key.leaked', '2026-11-22T10:00:00Z', { name: 'pipeline' }, 'system+leaks@acme.svc')
   const ofTenant = (action, actor) => ({ ...entry(action, '2026-11-22T10:00:00Z', { name: 'protected actions' }, actor), resource_id: 'svc_tnt_01' })
   const [one, two] = ['approval', 'approval'].map((name) => ({ ...entry('approval.override', '2026-11-22T10:00:00Z', { action: name }, 'system+operator@acme.svc'), resource_id: 'svc_apr_01' }))
-  const said = (...entries) => folded(entries).map((run) => Object.values(sentence(run)).join(' '))
+  const said = (...entries) => collapseRuns(entries).map((run) => Object.values(sentence(run)).join(' '))
   assert.deepEqual(said(leaked), ['the service (leaks) revoked the leaked API key pipeline'])
   assert.deepEqual(said(leaked, leaked), ['the service (leaks) revoked 2 leaked API keys'])
   assert.deepEqual(said(ofTenant('tenant.update_protected_actions')), ['fraud-desk changed the protected actions'])
@@ -57,7 +57,7 @@ test('F476e: a sentence about leaked keys, and about protected actions, is in th
 })
 
 test('F476c: an action that the page does not know is said as it is', () => {
-  assert.deepEqual(sentence(folded([entry('moon.land', '2026-11-22T10:00:00Z')])[0]), { who: 'fraud-desk', did: 'moon.land', what: 'svc_rev_01' })
+  assert.deepEqual(sentence(collapseRuns([entry('moon.land', '2026-11-22T10:00:00Z')])[0]), { who: 'fraud-desk', did: 'moon.land', what: 'svc_rev_01' })
 })
 
 // The leaves and roots of the test vectors of Certificate Transparency (RFC 6962, as in its reference implementation).
@@ -99,7 +99,7 @@ test('F477b: a checkpoint is signed by the owner of a trusted key, and by nobody
   const weak = Buffer.concat([hex('01'), Buffer.alloc(32)])
   for (const bad of [verifierKey(hex('00000000')), verifierKey(named, weak), verifierKey(named, raw), 'a key', '']) assert.throws(() => keyOf(bad, origin), WrongKey)
   assert.throws(() => keyOf(verifierKey(), 'rescind/svc_tnt_2/1'), /belongs to another log/)
-  assert.throws(() => checkpoint('hello'), Broken)
+  assert.throws(() => checkpoint('hello'), CorruptLog)
 })
 
 test('F477c: records name their entry, and bundles of another form are refused', () => {
@@ -107,7 +107,7 @@ test('F477c: records name their entry, and bundles of another form are refused',
   const record = Buffer.concat([id, hex('0000000068000000'), Buffer.alloc(32, 7)])
   const bundle = new Uint8Array(Buffer.concat([hex('0038'), record, hex('0038'), record]))
   assert.equal(records(bundle).length, 2)
-  assert.throws(() => records(bundle.slice(0, -1)), Broken)
+  assert.throws(() => records(bundle.slice(0, -1)), CorruptLog)
   const { entry: ulid, expires, sha256 } = leaf(records(bundle)[0])
   assert.equal(ulid, '01kb1a3ryh04hmasw9nf6yy093')
   assert.deepEqual([expires, sha256], [0x68000000, '07'.repeat(32)])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { shares, stages, standing, titleOf, took } from '../../../functions/console/static/changes.js'
+import { shares, stages, summarize, titleOf, formatDuration } from '../../../functions/console/static/changes.js'
 import { layout } from '../../../functions/console/static/pictures/changes.js'
 import { measure } from '../../../functions/console/static/pictures/text.js'
 
@@ -22,12 +22,12 @@ function change(registered, seconds, more = {}) {
 }
 
 test('a length of time may be told late, and never early', () => {
-  assert.deepEqual([0, 59, 60, 119, 3600, 3661, 86_399, 90_000, 200_000].map(took),
+  assert.deepEqual([0, 59, 60, 119, 3600, 3661, 86_399, 90_000, 200_000].map(formatDuration),
     ['0 s', '59 s', '1 min', '1 min 59 s', '1 h', '1 h 2 min', '1 day', '1 day 1 h', '2 days 8 h'])
   const units = { s: 1, min: 60, h: 3600, day: 86_400, days: 86_400 }
   for (let seconds = 0; seconds < 500_000; seconds += 997) {
-    const told = [...took(seconds).matchAll(/(\d+) (\w+)/g)].reduce((sum, [, many, unit]) => sum + many * units[unit], 0)
-    assert.ok(told >= seconds && told < seconds + 3600, took(seconds))
+    const told = [...formatDuration(seconds).matchAll(/(\d+) (\w+)/g)].reduce((sum, [, many, unit]) => sum + many * units[unit], 0)
+    assert.ok(told >= seconds && told < seconds + 3600, formatDuration(seconds))
   }
 })
 
@@ -63,13 +63,13 @@ const CASES = [
 
 test('nothing is said to be refused, or reached, before the service says so', () => {
   for (const each of CASES) {
-    const said = [standing(each).words, ...stages(each, AT + 60_000).map(({ title }) => title)].join()
+    const said = [summarize(each).words, ...stages(each, AT + 60_000).map(({ title }) => title)].join()
     if (!each.is_complete) assert.doesNotMatch(said, /refused/)
     const reached = stages(each, AT + 60_000).map(({ isReached }) => isReached)
     if (!each.unrevoked_at && each.feed?.total) assert.equal(reached.at(-1), each.is_complete)
     assert.equal(reached[0], true)
   }
-  assert.equal(standing(CASES[3]).words, 'refused everywhere')
+  assert.equal(summarize(CASES[3]).words, 'refused everywhere')
   assert.match(stages(CASES[1], AT + 181_000)[2].lines[0], /overdue/)
   assert.match(stages(CASES[1], AT + 180_000)[2].lines[0], /Due by 12:01:00/)
 })

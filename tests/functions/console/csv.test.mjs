@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { decoded, rows, Unreadable, written } from '../../../functions/console/static/parts/csv.js'
+import { decodeText, rows, Unreadable, formatCsv } from '../../../functions/console/static/parts/csv.js'
 import { MOST, read } from '../../../functions/console/static/parts/warrant_lines.js'
 
 const cells = (text) => [...rows(text)].map((row) => row.cells)
@@ -10,13 +10,13 @@ const utf16 = (text, isBig) => Uint8Array.from([0xfeff, ...[...text].map((each) 
   .flatMap((unit) => isBig ? [unit >> 8, unit & 255] : [unit & 255, unit >> 8]))
 
 test('the mark of the encoding is read and left out', () => {
-  assert.equal(decoded(utf16('ä;b', false)), 'ä;b')
-  assert.equal(decoded(utf16('ä;b', true)), 'ä;b')
-  assert.equal(decoded(bytes(0xef, 0xbb, 0xbf, 0x61)), 'a')
+  assert.equal(decodeText(utf16('ä;b', false)), 'ä;b')
+  assert.equal(decodeText(utf16('ä;b', true)), 'ä;b')
+  assert.equal(decodeText(bytes(0xef, 0xbb, 0xbf, 0x61)), 'a')
 })
 
 test('what is no text is refused, and not read with other letters', () => {
-  assert.throws(() => decoded(bytes(0x47, 0x65, 0x72, 0xe4, 0x74)), Unreadable)
+  assert.throws(() => decodeText(bytes(0x47, 0x65, 0x72, 0xe4, 0x74)), Unreadable)
 })
 
 test('comma, semicolon and tab separate, by the first row', () => {
@@ -37,12 +37,12 @@ test('rows know their first line, whatever ends a line; empty ones are left out'
 })
 
 test('a cell that a spreadsheet would take for a formula gets an apostrophe', () => {
-  assert.equal(written([['=1+1', '+1', '-1', '@a', 'a=1', 'b "c", d', null]]), '\ufeff\'=1+1,\'+1,\'-1,\'@a,a=1,"b ""c"", d",\r\n')
+  assert.equal(formatCsv([['=1+1', '+1', '-1', '@a', 'a=1', 'b "c", d', null]]), '\ufeff\'=1+1,\'+1,\'-1,\'@a,a=1,"b ""c"", d",\r\n')
 })
 
 test('what is written is read again', () => {
   const table = [['line', 'warrant_id'], ['1', 'a;b\r\n"c"'], ['2', '\té']]
-  assert.deepEqual(cells(written(table).slice(1)), [['line', 'warrant_id'], ['1', 'a;b\r\n"c"'], ['2', "'\té"]])
+  assert.deepEqual(cells(formatCsv(table).slice(1)), [['line', 'warrant_id'], ['1', 'a;b\r\n"c"'], ['2', "'\té"]])
 })
 
 test('warrants are read from a line each, or from the column with a heading', () => {

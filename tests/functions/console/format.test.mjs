@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { brief, instant, nameOf, present, seconds, shownTimes, tokenWords, told } from '../../../functions/console/static/format.js'
+import { brief, instant, nameOf, present, seconds, shownTimes, tokenWords, formatTime } from '../../../functions/console/static/format.js'
 
 test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('fraud-desk@acme.svc'), 'fraud-desk')
@@ -49,9 +49,9 @@ test('a day and a minute have their first and their last second', () => {
 
 test('a time is told as its age, or exactly', () => {
   const now = Date.parse('2026-11-22T12:00:00Z')
-  assert.equal(told('2026-11-22T11:00:00Z', now), '1 h ago')
+  assert.equal(formatTime('2026-11-22T11:00:00Z', now), '1 h ago')
   shownTimes.isExact = true
-  assert.deepEqual(['2026-11-22T11:00:00Z', '2025-01-02T11:00:00Z'].map((time) => told(time, now)), ['11-22 11:00', '2025-01-02'])
+  assert.deepEqual(['2026-11-22T11:00:00Z', '2025-01-02T11:00:00Z'].map((time) => formatTime(time, now)), ['11-22 11:00', '2025-01-02'])
 })
 
 test('a time is typed in any unit, and shown in its largest', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 
 import { HEIGHT, layout, MOST, near, WIDE } from '../../../functions/console/static/pictures/signing_keys.js'
-import { find, forest, label, NOTARIES_SHOWN, reached, reveal, shown, signed, standing, summary } from '../../../functions/console/static/signing_keys.js'
+import { find, forest, label, NOTARIES_SHOWN, cascadeOf, reveal, visibleItems, warrantCount, keyState, summary } from '../../../functions/console/static/signing_keys.js'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')
 const WIDTHS = [300, 358, 720, WIDE, 1026, 2000]
@@ -37,7 +37,7 @@ const all = { usual: usual(), chain: chain(33), one: [key('a', null)], ...Object
 test('no box overlaps another, and each is inside the picture, at each width', () => {
   for (const [name, keys] of Object.entries(all)) {
     for (const width of WIDTHS) {
-      const { boxes, height } = layout(shown(forest(keys), view()), width)
+      const { boxes, height } = layout(visibleItems(forest(keys), view()), width)
       for (const [index, { x, y, w }] of boxes.entries()) {
         assert.ok(x >= 0 && x + w <= width && y >= 0 && y + HEIGHT <= height, `${name} at ${width}: outside`)
         const hit = boxes.slice(index + 1).find((other) => x < other.x + other.w && other.x < x + w && y < other.y + HEIGHT + 12 && other.y < y + HEIGHT + 12)
@@ -48,29 +48,29 @@ test('no box overlaps another, and each is inside the picture, at each width', (
 })
 
 test('from 860 pixels on, the columns are the depths, and a parent is in the middle of its children', () => {
-  const { boxes } = layout(shown(forest(usual()), view()), WIDE)
+  const { boxes } = layout(visibleItems(forest(usual()), view()), WIDE)
   const at = Object.fromEntries(boxes.map((box) => [box.item.id, box]))
   assert.equal(at.a.x, at.b.x)
   assert.ok(at.a1.x > at.a.x + at.a.w && at.a11.x > at.a1.x + at.a1.w)
   assert.equal(at.a1.y, (at.a11.y + at.a12.y) / 2)
-  const narrow = layout(shown(forest(usual()), view()), WIDE - 1).boxes.map(({ y }) => y)
+  const narrow = layout(visibleItems(forest(usual()), view()), WIDE - 1).boxes.map(({ y }) => y)
   assert.deepEqual(narrow, [...narrow].sort((one, other) => one - other))
 })
 
 test('a parent of very many is beside the first of them, where a person begins to read', () => {
-  const { boxes } = layout(shown(forest(large()), view()), 1026)
+  const { boxes } = layout(visibleItems(forest(large()), view()), 1026)
   const [root, first] = boxes
   assert.equal(root.item.depth, 0)
   assert.equal(root.y, first.y)
 })
 
 test('a tree too deep for columns is indented, and each box is wide enough to read', () => {
-  const { boxes } = layout(shown(forest(chain(33)), view()), 1026)
+  const { boxes } = layout(visibleItems(forest(chain(33)), view()), 1026)
   assert.ok(boxes.every(({ w }) => w >= 140))
 })
 
 test('siblings and roots are in order of creation, and versions belong to their key', () => {
-  const items = shown(forest(usual()), view())
+  const items = visibleItems(forest(usual()), view())
   assert.deepEqual(items.map(({ id }) => id), ['a', 'a1', 'a11', 'a12', 'a2', 'b', 'b1'])
   assert.deepEqual(items[2].place.older.map(({ version }) => version), [2, 1])
   assert.equal(find(forest(usual()), 'a11-1')?.key.id, 'a11')
@@ -78,28 +78,28 @@ test('siblings and roots are in order of creation, and versions belong to their 
 
 test('a revocation reaches all below that are not revoked, and no others', () => {
   const places = forest(usual())
-  assert.deepEqual([...reached(find(places, 'a'))].map(({ key: { id } }) => id).sort(), ['a', 'a1', 'a11', 'a2'])
-  assert.equal(reached(find(places, 'a12')).size, 0)
+  assert.deepEqual([...cascadeOf(find(places, 'a'))].map(({ key: { id } }) => id).sort(), ['a', 'a1', 'a11', 'a2'])
+  assert.equal(cascadeOf(find(places, 'a12')).size, 0)
 })
 
 test('a key below a suspended one cannot sign, and its label says why', () => {
   const places = forest(usual())
-  assert.equal(standing(find(places, 'a11'), NOW).word, 'cannot sign')
-  const item = shown(places, view()).find(({ id }) => id === 'a11')
-  assert.equal(label(item, { now: NOW, dark: reached(find(places, 'a')) }), 'notary a11, cannot sign: a1 is suspended, 3 versions, would be revoked')
+  assert.equal(keyState(find(places, 'a11'), NOW).word, 'cannot sign')
+  const item = visibleItems(places, view()).find(({ id }) => id === 'a11')
+  assert.equal(label(item, { now: NOW, dark: cascadeOf(find(places, 'a')) }), 'notary a11, cannot sign: a1 is suspended, 3 versions, would be revoked')
 })
 
 test('a key that has expired is shown so, though its status is active', () => {
   const [place] = forest([key('a', null, { expires_at: '2026-11-21T12:00:00Z' })]).roots
-  assert.equal(standing(place, NOW).word, 'expired')
-  assert.equal(standing(place, NOW - 1000).word, 'active')
+  assert.equal(keyState(place, NOW).word, 'expired')
+  assert.equal(keyState(place, NOW - 1000).word, 'active')
 })
 
 test('of 5,000 keys, many notaries below one key are shown as one, with what is unusual about them', () => {
   const keys = large()
   keys[100].status = 'suspended'
   keys[196].status = 'revoked'
-  const items = shown(forest(keys), view())
+  const items = visibleItems(forest(keys), view())
   assert.equal(items.length, 4 + 96 + 96)
   const { members } = items.find((item) => item.members?.some((each) => each.key === keys[100]))
   assert.ok(members.length > NOTARIES_SHOWN)
@@ -108,26 +108,26 @@ test('of 5,000 keys, many notaries below one key are shown as one, with what is 
 
 test('the number of warrants is told if it was read for all that an item stands for', () => {
   const keys = large().map((each) => ({ ...each, warrant_count: 2 }))
-  const items = shown(forest(keys), view())
+  const items = visibleItems(forest(keys), view())
   const group = items.find(({ members }) => members)
-  assert.equal(signed(group), 2 * group.members.length)
+  assert.equal(warrantCount(group), 2 * group.members.length)
   assert.match(label(group, { now: NOW, dark: new Set() }), /signed 102 warrants|signed 104 warrants/)
   delete group.members[0].key.warrant_count
-  assert.equal(signed(group), null)
+  assert.equal(warrantCount(group), null)
   assert.doesNotMatch(label(group, { now: NOW, dark: new Set() }), /signed/)
 })
 
 test('a chosen notary is shown, and so is one that was looked for', () => {
   const [places, opened] = [forest(large()), view()]
   reveal(find(places, '4999'), opened)
-  assert.ok(shown(places, opened).some(({ id, members }) => id === '4999' && !members))
-  assert.deepEqual(shown(places, view({ found: ' 4999' })).map(({ id }) => id).length, 3)
-  assert.equal(shown(places, view({ found: 'nothing' })).length, 0)
+  assert.ok(visibleItems(places, opened).some(({ id, members }) => id === '4999' && !members))
+  assert.deepEqual(visibleItems(places, view({ found: ' 4999' })).map(({ id }) => id).length, 3)
+  assert.equal(visibleItems(places, view({ found: 'nothing' })).length, 0)
 })
 
 test('with everything open, few of 5,000 boxes are drawn: those seen, and where the keyboard is', () => {
   const whole = new Set(large().map(({ id }) => id))
-  const placed = layout(shown(forest(large()), view({ whole })), 1026)
+  const placed = layout(visibleItems(forest(large()), view({ whole })), 1026)
   assert.equal(placed.boxes.length, 5000)
   for (const top of [0, 60_000, 290_000]) {
     const drawn = near(placed, { seen: { top, bottom: top + 860 }, active: '4999' })
@@ -143,7 +143,7 @@ test('the layout of 5,000 open keys takes less than a frame', () => {
   const opened = view({ whole: new Set(places.places.keys()) })
   const times = Array.from({ length: 9 }, () => {
     const begun = performance.now()
-    near(layout(shown(places, opened), 1026), { seen: { top: 60_000, bottom: 60_860 }, active: null })
+    near(layout(visibleItems(places, opened), 1026), { seen: { top: 60_000, bottom: 60_860 }, active: null })
     return performance.now() - begun
   }).sort((one, other) => one - other)
   assert.ok(times[0] < 16, `${times[0]} ms`)

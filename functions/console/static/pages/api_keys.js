@@ -3,13 +3,13 @@
 import { all, ApiError, now, post, remove } from '../api.js'
 import { count, date, short, stamp } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { follow } from '../live.js'
+import { subscribe } from '../live.js'
 import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
 import { banner, heading, left, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
-import { may, signOut, who } from '../session.js'
+import { hasScope, signOut, currentCaller } from '../session.js'
 import { listPage, whole } from '../table.js'
 
 /** @typedef {Api.ApiKeySummary} Key */
@@ -25,11 +25,12 @@ export const title = 'API keys'
 export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/api-keys', noun: 'API key' }
-  if (id) return follow(() => put(main, thing(`/v1/api-keys/${id}`, 5, of, detail)), context.signal)
+  if (id) return subscribe(() => put(main, thing(`/v1/api-keys/${id}`, 5, of, detail)), context.signal)
   const account = context.route.query.get('account')
   const maker = context.route.query.get('maker')
   const filter = account ? `?service_account_id=${account}` : maker ? `?created_by_id=${maker}` : ''
-  const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
+  const make =
+    hasScope() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
   const words = filter
     ? html`API keys ${account ? 'of one service account' : 'that one caller created'}.
         <a href="#/api-keys">Show all API keys</a>`
@@ -66,7 +67,7 @@ const keys = {
       text: ({ expires_at: at }) => at ?? 'never',
       cell: end,
     },
-    { id: 'state', title: 'State', text: standing },
+    { id: 'state', title: 'State', text: filterWords },
   ],
   sub: ({ scopes, last_used_at: at }) => html`${inWords(scopes)} · used ${when(at)}`,
   facets: () => [
@@ -82,11 +83,11 @@ const keys = {
 
 /** @param {Key} key */
 function nameOf({ id, name }) {
-  return html`<span class="line-of">${whole(name)}${id === who().api_key_id && tag('info', 'you')}</span>`
+  return html`<span class="line-of">${whole(name)}${id === currentCaller().api_key_id && tag('info', 'you')}</span>`
 }
 
 /** Return the filter words of a key. @param {Key} key */
-function standing({ status, expires_at: end_, last_used_at: used }) {
+function filterWords({ status, expires_at: end_, last_used_at: used }) {
   const left_ = end_ ? (Date.parse(end_) - now()) / 1000 : Infinity
   const soon = status === 'active' && left_ > 0 && left_ < SOON_DAYS * DAY && 'soon'
   return [left_ <= 0 ? 'expired' : status, soon, !end_ && 'permanent', !used && 'unused'].filter(Boolean).join(' ')
@@ -130,7 +131,7 @@ const detail = (key) => ({
     ['Allowed networks', key.networks.length ? key.networks.join(', ') : 'all'],
   ],
   more: [
-    may() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
+    hasScope() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
     key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>Propagation</a></p>`,
   ],
 })
@@ -138,10 +139,10 @@ const detail = (key) => ({
 /** @param {Key} key */
 function actions(key) {
   return [
-    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Rotate…', run: () => rotate(key) },
+    hasScope() && key.status === 'active' && !wouldOutlive(key) && { title: 'Rotate…', run: () => rotate(key) },
     { title: 'Audit log for this key', run: () => void (location.hash = `#/audit?key=${key.id}`) },
-    may() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
-    may() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
+    hasScope() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
+    hasScope() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
   ]
 }
 
@@ -202,11 +203,11 @@ async function create(account) {
       )
     },
   })
-  if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made))
+  if (made) await showKey(/** @type {Api.CreatedApiKey} */ (made))
 }
 
 /** @param {Api.CreatedApiKey} made */
-async function handOver(made) {
+async function showKey(made) {
   const words = html`Secret of <bdi>${made.name}</bdi>. Permissions: ${inWords(made.scopes)}.`
   await showSecret('Store this key now', made.key, words)
 }
@@ -216,9 +217,9 @@ async function handOver(made) {
  * @param {string} label
  */
 export function endField(label) {
-  const own = who().can_create_until
+  const own = currentCaller().can_create_until
   // For people the limit moves with time, and was read when the page was loaded.
-  const last = own ? Date.parse(own) + (who().person_id ? DAY * 500 : 0) : Infinity
+  const last = own ? Date.parse(own) + (currentCaller().person_id ? DAY * 500 : 0) : Infinity
   const lengths = /** @type {const} */ ([
     [30, '30 days'],
     [90, '90 days'],
@@ -228,7 +229,7 @@ export function endField(label) {
     .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
     .filter(([end]) => end <= last)
     .map(([end, words, isUsual]) => /** @type {const} */ ([stamp(end), words, isUsual]))
-  if (who().person_id)
+  if (currentCaller().person_id)
     return field(
       label,
       choice('ends', found.length ? found : [[String(own), left(String(own)), true]]),
@@ -248,7 +249,7 @@ export function endField(label) {
  * @param {Key} key
  */
 function wouldOutlive({ created_at, expires_at }) {
-  const own = who().can_create_until
+  const own = currentCaller().can_create_until
   const length = expires_at ? Date.parse(expires_at) - Date.parse(created_at) : Infinity
   return own !== null && now() + length > Date.parse(own)
 }
@@ -275,12 +276,12 @@ async function rotate(key) {
     run: (form, headers) =>
       post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
-  if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made))
+  if (made) await showKey(/** @type {Api.RotatedApiKey} */ (made))
 }
 
 /** @param {Key} key */
 async function revoke(key) {
-  const own = key.id === who().api_key_id
+  const own = key.id === currentCaller().api_key_id
   const done = await confirm({
     title: 'Revoke API key',
     action: `Revoke ${key.name}`,
@@ -293,7 +294,7 @@ async function revoke(key) {
       own && banner('wait', 'You are signed in with this key. You will be signed out.'),
     ],
     run: (headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }),
-    said: 'API key revoked.',
+    success: 'API key revoked.',
   })
   if (done && own) return signOut().finally(() => location.reload())
   if (done) location.hash = `#/changes/${key.id}`
@@ -308,7 +309,7 @@ async function erase(key) {
     failed: 'The key could not be deleted.',
     body: html`<p><bdi>${key.name}</bdi> is removed from this page. Its audit entries stay. This cannot be undone.</p>`,
     run: () => remove(`/v1/api-keys/${key.id}`),
-    said: 'API key deleted.',
+    success: 'API key deleted.',
   })
   if (done) location.hash = '#/api-keys'
 }

@@ -1,13 +1,13 @@
 /** The page of the audit log: its entries, and the check of its completeness. */
 
 import { exported, now } from '../api.js'
-import { date, instant, nameOf, number, second, short, stamp, told } from '../format.js'
+import { date, instant, nameOf, number, second, short, stamp, formatTime } from '../format.js'
 import { html, one, put } from '../html.js'
-import { follow, latest, Pages } from '../live.js'
-import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
-import { tell } from '../parts/dialog.js'
+import { subscribe, memoizeLast, Pages } from '../live.js'
+import { ACTIONS, collapseRuns, sentence } from '../parts/audit_sentences.js'
+import { showDetails } from '../parts/dialog.js'
 import { detailRows } from '../parts/differences.js'
-import { banner, called, facts, heading, named, problem, ready } from '../parts/panel.js'
+import { banner, objectName, facts, heading, userText, problem, ready } from '../parts/panel.js'
 import { advance, download } from '../parts/progress.js'
 import { icon } from '../parts/tag.js'
 import { readFilter, Table } from '../table.js'
@@ -47,8 +47,8 @@ export const show = async (main, context) => {
   const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
   const pages = new Pages('audit_logs', 10)
   const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Verify log…</button>`
-  follow(() => {
-    const known = pages.read('/v1/audit-logs', { limit: '100', ...asked(table.asked) })
+  subscribe(() => {
+    const known = pages.read('/v1/audit-logs', { limit: '100', ...toQuery(table.asked) })
     put(
       main,
       heading(title, `Every change and its entry are written together. Entries ${windowOf(table.asked)}.`, check),
@@ -60,9 +60,9 @@ export const show = async (main, context) => {
   }, signal)
 }
 
-const runs = latest(
+const runs = memoizeLast(
   (/** @type {Entry[] | null} */ data) =>
-    data && folded(data).map((run) => ({ ...run, ...sentence(run), id: run.entries[0].id })),
+    data && collapseRuns(data).map((run) => ({ ...run, ...sentence(run), id: run.entries[0].id })),
 )
 
 /**
@@ -79,7 +79,7 @@ let opened = ''
  * @param {string} filter
  * @returns {Record<string, string | null>}
  */
-function asked(filter) {
+function toQuery(filter) {
   const { values, words } = readFilter(filter, FIELDS)
   const end = values.to ? instant(values.to, true) : null
   const begin = values.from ? instant(values.from) : isOfAllTimes(values) ? FIRST : end ? null : opened
@@ -128,7 +128,7 @@ const lines = {
   mark: 'time',
   fields: FIELDS,
   show: (line) =>
-    tell(
+    showDetails(
       heading_(line),
       html`<div class="scrolled body">
         ${line.entries.slice(0, SHOWN).map(fact)}
@@ -197,21 +197,23 @@ function mark(action) {
 const fact = (entry) =>
   html`<section class="rowed-facts">
     ${facts([
-      ['Time', `${second(entry.timestamp)} UTC, ${told(entry.timestamp, now())}`],
+      ['Time', `${second(entry.timestamp)} UTC, ${formatTime(entry.timestamp, now())}`],
       ['Action', html`<code>${entry.action}</code>`],
       [
         'Actor',
-        html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${
+        html`${userText(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${
           entry.actor_key_id &&
           html` with the API key
-            <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`
+            <a href=${`#/api-keys/${entry.actor_key_id}`}
+              >${objectName(entry.actor_name ?? short(entry.actor_key_id))}</a
+            >`
         }`,
       ],
       ['Resource', html`<code>${entry.resource_id}</code>`],
       ['Source IP', entry.source_ip ?? 'the host of the service'],
       ['Request ID', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
       ['Entry ID', html`<code>${entry.id}</code>`],
-      ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(value)])),
+      ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, userText(value)])),
     ])}
   </section>`
 
@@ -225,7 +227,7 @@ const fact = (entry) =>
 async function save(format, filter, place, signal) {
   /** @type {ArrayBuffer[]} */
   const parts = []
-  const answers = exported({ ...asked(filter), format }, signal)
+  const answers = exported({ ...toQuery(filter), format }, signal)
   const step = async () => {
     const { value } = await answers.next()
     if (!value) return null

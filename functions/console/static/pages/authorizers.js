@@ -4,12 +4,12 @@ import { isSilent, quietAfter } from '../authorizers.js'
 import { now, remove } from '../api.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { follow, ownerOf, read } from '../live.js'
+import { subscribe, ownerOf, readCached } from '../live.js'
 import { ask } from '../parts/dialog.js'
-import { announce, copy, heading, named, person, ready, when } from '../parts/panel.js'
+import { announce, copy, heading, userText, person, ready, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { Table } from '../table.js'
 
 /** @typedef {Api.Authorizer} Authorizer */
@@ -43,12 +43,12 @@ export const title = 'Authorizers'
 export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/authorizers', noun: 'authorizer' }
-  if (id) return follow(() => put(main, thing(`/v1/authorizers/${id}`, OFTEN, of, detail)), context.signal)
+  if (id) return subscribe(() => put(main, thing(`/v1/authorizers/${id}`, OFTEN, of, detail)), context.signal)
   const table = new Table(fleet(), context)
-  follow(() => {
-    const counted = read(SUMMARY, OFTEN)
-    const known = read(ALL, SELDOM, 'authorizers')
-    if (known.at && !agrees(known.data, counted.data)) read(ALL, OFTEN, 'authorizers')
+  subscribe(() => {
+    const counted = readCached(SUMMARY, OFTEN)
+    const known = readCached(ALL, SELDOM, 'authorizers')
+    if (known.at && !agrees(known.data, counted.data)) readCached(ALL, OFTEN, 'authorizers')
     put(main, heading(title, sentence(counted.data)), bar(counted.data), table.element)
     size = known.data?.length ?? 0
     table.draw(known)
@@ -183,7 +183,7 @@ const fleet = () => ({
       ...(newest ? [{ title: `Older than ${newest}`, query: `version:<${newest}` }] : []),
     ]
   },
-  bulk: may() ? [{ title: 'Remove…', run: removeAll }] : [],
+  bulk: hasScope() ? [{ title: 'Remove…', run: removeAll }] : [],
   actions,
   empty: html`<h2>No authorizer has registered yet</h2>
     <p>
@@ -192,7 +192,7 @@ const fleet = () => ({
     </p>
     <pre>rescind api-keys create gateway --scope authorizer --secret-file gateway.key</pre>
     ${
-      may() &&
+      hasScope() &&
       html`<p>
         <button type="button" class="main" @click=${() => import('./first_steps.js').then(({ connect }) => connect())}>
           Connect an authorizer…
@@ -238,7 +238,7 @@ function failsClosedAt({ enforcement, fail_closed_at: from }) {
 
 /** @param {Authorizer} each @returns {import('../parts/timeline.js').Thing} */
 function detail(each) {
-  const newest = read(SUMMARY, OFTEN).data?.sequence ?? 0
+  const newest = readCached(SUMMARY, OFTEN).data?.sequence ?? 0
   const rejected = Object.entries(each.refused)
   return {
     name: each.name,
@@ -266,7 +266,7 @@ function detail(each) {
           ? rejected.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
           : 'none',
       ],
-      ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
+      ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, userText(text)])),
     ],
   }
 }
@@ -274,7 +274,7 @@ function detail(each) {
 /** @param {Authorizer} each */
 const actions = (each) => [
   { title: 'Copy identifier', run: () => copy(each.id) },
-  may() && { title: 'Remove…', run: () => removeAll([each]), danger: true },
+  hasScope() && { title: 'Remove…', run: () => removeAll([each]), danger: true },
 ]
 
 /**

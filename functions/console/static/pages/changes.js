@@ -2,29 +2,29 @@
 
 import { ApiError, get, now } from '../api.js'
 import {
-  behindOf,
+  lagOf,
   brief,
-  endOf,
+  exposureOf,
   isOver,
   KINDS,
-  published,
+  publicationEvents,
   shares,
   stages,
-  standing,
+  summarize,
   titleOf,
-  took,
-  undoing,
+  formatDuration,
+  describeUnrevoke,
 } from '../changes.js'
 import { ago, count, nameOf, number, second, tokenWords } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, follow, ownerOf, read } from '../live.js'
+import { aged, subscribe, ownerOf, readCached } from '../live.js'
 import {
   banner,
-  called,
+  objectName,
   copy,
   facts,
   heading,
-  named,
+  userText,
   person,
   picture,
   problem,
@@ -35,7 +35,7 @@ import {
 import { shape, tag } from '../parts/tag.js'
 import { happened, timeline } from '../parts/timeline.js'
 import { curve } from '../pictures/changes.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { Table, whole } from '../table.js'
 import { unrevoke, unrevokeBatch } from '../parts/revocation_dialogs.js'
 
@@ -60,7 +60,7 @@ export const title = 'Changes'
  */
 export async function show(main, context) {
   const [id] = context.route.parts
-  if (may('revoker', 'auditor')) return id ? new Room(main, id, context).follow() : showList(main, context)
+  if (hasScope('revoker', 'auditor')) return id ? new ChangePage(main, id, context).follow() : showList(main, context)
   put(
     main,
     heading(title),
@@ -78,11 +78,11 @@ export async function show(main, context) {
  * @param {Context} context
  */
 function showList(main, context) {
-  const table = new Table(listed, context)
+  const table = new Table(changesTable, context)
   /** @type {{of: unknown, rows: Api.ListedChange[]}} */
   let shown = { of: null, rows: [] }
-  follow(() => {
-    const known = read('/v1/changes?limit=100', SELDOM)
+  subscribe(() => {
+    const known = readCached('/v1/changes?limit=100', SELDOM)
     if (known.data && known.data !== shown.of) {
       // Each call of a batch is a change with the same identifier; show only the newest.
       const newest = new Map(
@@ -103,10 +103,10 @@ function showList(main, context) {
 }
 
 /** @param {Api.ListedChange} change */
-const maker = ({ actor }) => (actor ? nameOf(actor.identity, actor.name) : '')
+const actorName = ({ actor }) => (actor ? nameOf(actor.identity, actor.name) : '')
 
 /** @type {import('../table.js').Spec} */
-const listed = {
+const changesTable = {
   id: 'changes',
   noun: 'changes',
   sort: '-at',
@@ -133,18 +133,18 @@ const listed = {
       id: 'by',
       title: 'Actor',
       width: 'minmax(100px, 1fr)',
-      value: maker,
-      cell: (row) => html`<bdi dir="auto">${maker(row)}</bdi>`,
+      value: actorName,
+      cell: (row) => html`<bdi dir="auto">${actorName(row)}</bdi>`,
     },
     { id: 'at', title: 'Recorded', width: '116px', of: 'recorded_at', kind: 'time' },
   ],
-  sub: (row) => html`${KINDS[/** @type {Change['kind']} */ (row.kind)]} · <bdi>${maker(row)}</bdi>`,
+  sub: (row) => html`${KINDS[/** @type {Change['kind']} */ (row.kind)]} · <bdi>${actorName(row)}</bdi>`,
   facets: () => Object.entries(KINDS).map(([kind, words]) => ({ title: words, query: `kind:${kind}` })),
   empty: html`<h2>No revocations in the last 7 days</h2>`,
 }
 
 /** Page of one change. */
-class Room {
+class ChangePage {
   /** @type {Change | null} */
   #change = null
   /** @type {Api.RevocationRecord | null} */
@@ -169,13 +169,13 @@ class Room {
   }
 
   async follow() {
-    follow(() => this.#draw(), this.signal)
+    subscribe(() => this.#draw(), this.signal)
   }
 
   #draw() {
     // The cost of each poll grows with the fleet of the tenant.
     const soon = Math.max(OFTEN, (this.#change?.authorizers.total ?? 0) / A_SECOND)
-    const entry = read(
+    const entry = readCached(
       `/v1/changes/${encodeURIComponent(this.id)}`,
       this.#change && isOver(this.#change) ? SELDOM : soon,
     )
@@ -190,9 +190,9 @@ class Room {
         : change.kind === 'batch'
           ? { batch_id: change.id }
           : { resource_id: change.id }
-    const found = happened(about, published(change), change.name)
+    const found = happened(about, publicationEvents(change), change.name)
     const old = aged(entry)
-    this.#table ??= new Table(left(change), this.context)
+    this.#table ??= new Table(laggingTable(change), this.context)
     put(
       this.main,
       crumbs(change.kind),
@@ -210,7 +210,7 @@ class Room {
       html`<div class="change">
         <div class="body">${this.#deny(change)}${this.#left(change)}</div>
         <div class="body">
-          ${reach(change)}
+          ${impactPanel(change)}
           <section class="panel">
             <h2>Timeline</h2>
             ${timeline(found)}
@@ -250,7 +250,7 @@ class Room {
     } = change
     if (kind === 'api_key' || undone || feed?.total === 0) return null
     const open = (/** @type {string} */ words, /** @type {number | null} */ seconds) =>
-      seconds !== null ? took(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
+      seconds !== null ? formatDuration(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
     return html`<section class="panel">
       <div class="head">
         <h2>Time to deny</h2>
@@ -339,7 +339,8 @@ class Room {
   #facts(change) {
     const { id, kind, name, actor, feed, srl } = change
     /** @type {Api.Webhook[]} */
-    const hooks = (!change.unrevoked_at && may('read-only', 'auditor') && read(HOOKS, SELDOM, 'webhooks').data) || []
+    const hooks =
+      (!change.unrevoked_at && hasScope('read-only', 'auditor') && readCached(HOOKS, SELDOM, 'webhooks').data) || []
     const ask = async () => {
       try {
         const { revoked } = /** @type {Api.RevocationCheck} */ (
@@ -359,7 +360,7 @@ class Room {
         ? unrevokeBatch(this.#undone, id, this.signal)
         : unrevoke({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
     const record = this.#token(change)
-    const isUndoable = change.can_unrevoke && !change.unrevoked_at && may('revoker')
+    const isUndoable = change.can_unrevoke && !change.unrevoked_at && hasScope('revoker')
     return facts([
       ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
       ...(record
@@ -387,7 +388,7 @@ class Room {
               'Webhook deliveries',
               hooks.map(
                 ({ id: hook, url }) =>
-                  html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${called(new URL(url).host)}</a></p>`,
+                  html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${objectName(new URL(url).host)}</a></p>`,
               ),
             ]),
           ]
@@ -402,7 +403,7 @@ class Room {
         : []),
       [
         'Unrevoke',
-        html`<p>${undoing(change)}</p>
+        html`<p>${describeUnrevoke(change)}</p>
           ${
             isUndoable &&
             html`<button type="button" @click=${back}>${kind === 'batch' ? 'Unrevoke batch…' : 'Unrevoke…'}</button>`
@@ -423,11 +424,11 @@ const crumbs = (kind) =>
  */
 function head(change, record, copyReport) {
   const { reason, actor, recorded_at: at } = change
-  const { state, words } = standing(change)
+  const { state, words } = summarize(change)
   return html`<header class="head">
     <div>
       <div class="named-change">
-        <h1 tabindex="-1">${called(titleOf(change, record))} <span class="soft">revoked</span></h1>
+        <h1 tabindex="-1">${objectName(titleOf(change, record))} <span class="soft">revoked</span></h1>
         ${tag(state, words)}
       </div>
       <p class="soft">
@@ -473,7 +474,7 @@ const rail = (all) =>
   </section>`
 
 /** @param {Change} change */
-function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total: registered } }) {
+function impactPanel({ kind, id, name, reach: { keys, warrants }, authorizers: { total: registered } }) {
   const links = {
     warrant: [`#/revocations?warrant=${name}`, 'Warrant'],
     batch: [`#/revocations?batch=${id}`, 'Revocations of the batch'],
@@ -502,7 +503,7 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total
  * @param {Change} change
  * @returns {import('../table.js').Spec}
  */
-const left = ({ id, kind }) => ({
+const laggingTable = ({ id, kind }) => ({
   id: `changes/${id}`,
   noun: 'authorizers',
   sort: 'state',
@@ -523,13 +524,13 @@ const left = ({ id, kind }) => ({
       cell: stateOf,
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', kind: 'name' },
-    { id: 'exposure', title: 'Exposure', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
+    { id: 'exposure', title: 'Exposure', width: 'minmax(150px, 2fr)', text: exposureOf, cell: end },
     {
       id: 'lag',
       title: 'Lag',
       width: '116px',
       value: ({ lag_entries }) => lag_entries ?? Infinity,
-      text: behindOf,
+      text: lagOf,
     },
     { id: 'last_seen', title: 'Last seen', width: '96px', of: 'last_seen_at', kind: 'time' },
     {
@@ -542,7 +543,7 @@ const left = ({ id, kind }) => ({
     },
   ],
   sub: (row) =>
-    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · lag: ${behindOf(row)} ·
+    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · lag: ${lagOf(row)} ·
       ${when(row.last_seen_at)}`,
   empty: null,
 })
@@ -557,8 +558,8 @@ function end(row) {
   if (from)
     return html`${enforcement === 'fail_closed' ? 'failing closed since' : 'until'}
       <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
-  return html`<span class=${enforcement === 'fail_closed' ? null : 'state open'} title=${endOf(row)}
-    >${endOf(row)}</span
+  return html`<span class=${enforcement === 'fail_closed' ? null : 'state open'} title=${exposureOf(row)}
+    >${exposureOf(row)}</span
   >`
 }
 
@@ -574,10 +575,10 @@ const printed = (rows) =>
       ${rows.map(
         (row) =>
           html`<tr>
-            <td>${named(row.name)}</td>
+            <td>${userText(row.name)}</td>
             <td>${stateOf(row)}</td>
-            <td>${endOf(row)}</td>
-            <td>${behindOf(row)}</td>
+            <td>${exposureOf(row)}</td>
+            <td>${lagOf(row)}</td>
             <td>${second(row.last_seen_at)}, ${ago(row.last_seen_at, now())}</td>
             <td>${ownerOf(row.owner)}</td>
           </tr>`,
@@ -598,11 +599,11 @@ function markdown(element) {
   if (element.matches('button, .sheet, .legend, .actions')) return []
   const parts = [...element.children]
   if (PARTED.includes(element.tagName)) return parts.flatMap(markdown)
-  if (element.tagName === 'DL') return parts.map((part) => `- ${[...part.children].map(said).join(': ')}`)
-  const line = `${BEFORE[element.tagName] ?? ''}${said(element)}`
+  if (element.tagName === 'DL') return parts.map((part) => `- ${[...part.children].map(markdownText).join(': ')}`)
+  const line = `${BEFORE[element.tagName] ?? ''}${markdownText(element)}`
   if (element.tagName !== 'TR') return element.tagName === 'LI' ? [line] : ['', line, '']
   const row = (/** @type {string[]} */ cells) => `| ${cells.join(' | ')} |`
-  return [row(parts.map(said)), ...(element.matches('thead *') ? [row(parts.map(() => '---'))] : [])]
+  return [row(parts.map(markdownText)), ...(element.matches('thead *') ? [row(parts.map(() => '---'))] : [])]
 }
 
 /**
@@ -610,11 +611,11 @@ function markdown(element) {
  * @param {Element} element
  * @returns {string}
  */
-function said(element) {
+function markdownText(element) {
   const label = element.getAttribute('aria-label') ?? ''
   if (element.matches('button, svg')) return safe(label)
   const words = [...element.childNodes].map((node) =>
-    node instanceof Element ? said(node) : node instanceof Text ? safe(node.data) : '',
+    node instanceof Element ? markdownText(node) : node instanceof Text ? safe(node.data) : '',
   )
   const exact = element.matches('time[title]')
     ? ` (${element.getAttribute('title')})`

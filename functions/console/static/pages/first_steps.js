@@ -2,11 +2,11 @@
 
 import { all, ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
-import { follow, read } from '../live.js'
+import { subscribe, readCached } from '../live.js'
 import { ask, copyButton, exactInput, field } from '../parts/dialog.js'
 import { when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
-import { may, who } from '../session.js'
+import { hasScope, currentCaller } from '../session.js'
 
 const FLEET = '/v1/authorizers?include=enforcement'
 
@@ -14,8 +14,8 @@ const FLEET = '/v1/authorizers?include=enforcement'
 export function firstSteps(place, signal) {
   const step = (/** @type {string} */ what, /** @type {boolean} */ done, /** @type {unknown} */ action) =>
     html`<li><span>${what}</span>${done ? tag('force', 'done') : action}</li>`
-  const some = (/** @type {string} */ path) => read(path, 2).data?.total > 0
-  follow(() => {
+  const some = (/** @type {string} */ path) => readCached(path, 2).data?.total > 0
+  subscribe(() => {
     put(
       place,
       html`<section class="panel">
@@ -29,7 +29,7 @@ export function firstSteps(place, signal) {
           ${step(
             'Connect an authorizer. It accepts or refuses warrants, and reports its feed entry.',
             some('/v1/authorizers?limit=1'),
-            may() && html`<button type="button" @click=${connect}>Connect an authorizer…</button>`,
+            hasScope() && html`<button type="button" @click=${connect}>Connect an authorizer…</button>`,
           )}
           ${step(
             'Revoke a warrant and follow its propagation.',
@@ -111,11 +111,11 @@ async function start({ key, account, pin: roots }) {
   const command = commands(key, roots)
   const state = one(html`<p role="status"></p>`)
   const open = new AbortController()
-  follow(() => {
-    const reported = (read(FLEET, 2, 'authorizers').data ?? []).find(
+  subscribe(() => {
+    const reported = (readCached(FLEET, 2, 'authorizers').data ?? []).find(
       (/** @type {Api.Authorizer} */ { owner }) => owner === account.email,
     )
-    const { last_used_at: used } = read(`/v1/api-keys/${key.id}`, 2).data ?? {}
+    const { last_used_at: used } = readCached(`/v1/api-keys/${key.id}`, 2).data ?? {}
     put(
       state,
       reported
@@ -156,10 +156,11 @@ function commands({ name, key }, roots) {
     'pip install rescind_authorizer-*.whl',
     `export RESCIND_URL=${url}`,
     `export RESCIND_API_KEY=${key}`,
-    `export RESCIND_TENANT=${who().tenant_id}`,
+    `export RESCIND_TENANT=${currentCaller().tenant_id}`,
     `export RESCIND_TRUST_PIN=${roots ?? '…'}`,
     `export RESCIND_STATE_DIR=${name}.state`,
     'python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n' +
-      `  --trust-pin "$RESCIND_TRUST_PIN" --state-dir "$RESCIND_STATE_DIR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
+      `  --trust-pin "$RESCIND_TRUST_PIN" --state-dir "$RESCIND_STATE_DIR" --name ${name} --report` +
+      (isBare ? ' --allow-http' : ''),
   ].join('\n')
 }

@@ -5,11 +5,11 @@ import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
 import { clock, count, date, nameOf, number, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, follow, ownerOf, read, retry } from '../live.js'
-import { announce, banner, called, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
+import { aged, subscribe, ownerOf, readCached, retry } from '../live.js'
+import { announce, banner, objectName, heading, userText, problem, ready, skeleton, when } from '../parts/panel.js'
 import { icon } from '../parts/tag.js'
 import { isNew, label, trouble, warning } from '../pictures/overview.js'
-import { may, who } from '../session.js'
+import { hasScope, currentCaller } from '../session.js'
 
 export const title = 'Overview'
 
@@ -67,7 +67,7 @@ export async function show(main, { route, signal }) {
     )
     if (Object.values(known).every((each) => each === null || each.at || each.error)) ready()
   }
-  follow(draw, signal)
+  subscribe(draw, signal)
 }
 
 /** Return the path of the revocation counts. @param {boolean} isHourly */
@@ -78,16 +78,18 @@ const counts = (isHourly) => {
 
 /** Return the stored data of the page; null where the key has no permission. @param {boolean} isHourly */
 function sources(isHourly) {
-  const [reads, audits] = [may('read-only', 'auditor'), may('revoker', 'auditor')]
+  const [reads, audits] = [hasScope('read-only', 'auditor'), hasScope('revoker', 'auditor')]
   return {
-    fleet: reads ? read('/v1/authorizers/summary', OFTEN) : null,
-    list: reads || audits ? read('/v1/revocations/srl/status', LIST) : null,
-    bars: audits ? read(counts(isHourly), SELDOM) : null,
-    changes: audits ? read(`/v1/changes?limit=${NEWEST}`, SOON) : null,
-    webhooks: reads ? read('/v1/webhooks', SOON, 'webhooks') : null,
-    keys: reads ? read('/v1/api-keys', SELDOM, 'api_keys') : null,
-    suspended: may('read-only', 'signer', 'auditor') ? read('/v1/keys?status=suspended&limit=100', SOON) : null,
-    signers: read('/v1/revocations/srl/keys', SELDOM),
+    fleet: reads ? readCached('/v1/authorizers/summary', OFTEN) : null,
+    list: reads || audits ? readCached('/v1/revocations/srl/status', LIST) : null,
+    bars: audits ? readCached(counts(isHourly), SELDOM) : null,
+    changes: audits ? readCached(`/v1/changes?limit=${NEWEST}`, SOON) : null,
+    webhooks: reads ? readCached('/v1/webhooks', SOON, 'webhooks') : null,
+    keys: reads ? readCached('/v1/api-keys', SELDOM, 'api_keys') : null,
+    suspended: hasScope('read-only', 'signer', 'auditor')
+      ? readCached('/v1/keys?status=suspended&limit=100', SOON)
+      : null,
+    signers: readCached('/v1/revocations/srl/keys', SELDOM),
   }
 }
 
@@ -95,7 +97,7 @@ function sources(isHourly) {
 
 /** Only people request and decide approvals. @param {AbortSignal} signal */
 async function readApprovals(signal) {
-  if (!who().person_id) return
+  if (!currentCaller().person_id) return
   const { approvalCards } = await import('../parts/approvals.js')
   const again = async () => {
     const cards = await approvalCards(signal, again)
@@ -158,7 +160,7 @@ function alarm(list, fault) {
     }
     button.disabled = false
   }
-  const button = may() && html`<button type="button" class="main" @click=${publish}>Publish SRL</button>`
+  const button = hasScope() && html`<button type="button" class="main" @click=${publish}>Publish SRL</button>`
   return banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, list, now()), button)
 }
 
@@ -293,10 +295,10 @@ function ofFleet(counted) {
   const isSmall = counted.total <= NAMED
   const wanted = counted.unknown || counted.missed_heartbeat || counted.fail_open
   const found = /** @type {Api.Authorizer[]} */ (
-    (wanted && isSmall && read('/v1/authorizers?include=enforcement', SOON, 'authorizers').data) || []
+    (wanted && isSmall && readCached('/v1/authorizers?include=enforcement', SOON, 'authorizers').data) || []
   )
   const names = (/** @type {Api.Authorizer[]} */ some) =>
-    some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', called(name)])
+    some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', objectName(name)])
   /**
    * @param {State} state
    * @param {Api.Authorizer[]} some
@@ -311,7 +313,9 @@ function ofFleet(counted) {
     if (!size && !some.length) return []
     const [only] = some
     if (some.length === 1 && only)
-      return [{ state, what: called(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'View' }]
+      return [
+        { state, what: objectName(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'View' },
+      ]
     return [
       {
         state,
@@ -361,13 +365,13 @@ function broken({ id, url, status, disabled_reason, failing_since, deferred_even
       : failing_since
         ? html`webhook, failing since ${when(failing_since)}`
         : deferred_events > 0 && `webhook, ${count(deferred_events, 'deferred event')}`
-  return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'View' }] : []
+  return why ? [{ state: 'revoked', what: objectName(url), why, href: `#/webhooks/${id}`, action: 'View' }] : []
 }
 
 /** @param {Api.SigningKey} key @returns {Task} */
 const suspension = ({ id, name }) => ({
   state: 'suspended',
-  what: named(name),
+  what: userText(name),
   why: 'signing key, suspended: enable it or revoke it',
   href: `#/keys/${id}`,
   action: 'Review',
@@ -381,10 +385,10 @@ const suspension = ({ id, name }) => ({
  * @returns {Api.ApiKeySummary[]}
  */
 function ofAccount({ id, name, created_at: from }, keys) {
-  const log = read(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
+  const log = readCached(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
   const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
   const account = made.map(({ details }) => /** @type {any} */ (details).changes?.service_account_id?.new).find(Boolean)
-  const own = account && read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
+  const own = account && readCached(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
   return own ?? namesakes(name, keys)
 }
 
@@ -406,7 +410,7 @@ function ending(keys) {
     /** @type {Api.ApiKeySummary} */ { id, name },
     /** @type {unknown} */ why,
     /** @type {string} */ action,
-  ) => /** @type {Task} */ ({ state: 'wait', what: named(name), why, href: `#/api-keys/${id}`, action })
+  ) => /** @type {Task} */ ({ state: 'wait', what: userText(name), why, href: `#/api-keys/${id}`, action })
   const soon = inUse
     .filter((key) => endOf(key) - now() < ENDS_SOON)
     .sort((one_, other) => endOf(one_) - endOf(other))
@@ -477,8 +481,8 @@ function bars(entry, isFirst, isHourly) {
     const { created, by_key: byKey, name: span_, below, rows } = each
     const theirs = high(byKey)
     const own = high(created) || (theirs ? 0 : 1)
-    const said = created === null ? 'not counted yet' : count(created, 'revocation')
-    const words = `${span_}: ${said}${byKey ? `, and ${count(byKey, 'warrant')} by key revocation` : ''}`
+    const text = created === null ? 'not counted yet' : count(created, 'revocation')
+    const words = `${span_}: ${text}${byKey ? `, and ${count(byKey, 'warrant')} by key revocation` : ''}`
     return html`<a href=${`#/revocations?from=${rows[0]}&to=${rows[1]}`} aria-label=${words} title=${words}
       ><b>${created === null ? '?' : label(sum(each), 30)}</b
       ><svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">
@@ -527,7 +531,7 @@ function newest(entry, isFirst) {
   const found = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
   const row = (/** @type {Api.ListedChange} */ { id, name, reason, recorded_at, actor }) =>
     html`<li>
-      <a href=${`#/changes/${id}`}>${called(name ?? short(id))}</a
+      <a href=${`#/changes/${id}`}>${objectName(name ?? short(id))}</a
       ><bdi class="soft" dir="auto">${reason ?? (actor && nameOf(actor.identity, actor.name))}</bdi>${when(recorded_at)}
     </li>`
   return html`<section class="panel">

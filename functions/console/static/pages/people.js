@@ -3,13 +3,13 @@
 import { all, post, remove } from '../api.js'
 import { number } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, Pages, read } from '../live.js'
+import { subscribe, Pages, readCached } from '../live.js'
 import { about, decide, use, words } from '../parts/approvals.js'
-import { ask, choice, confirm, field, tell } from '../parts/dialog.js'
+import { ask, choice, confirm, field, showDetails } from '../parts/dialog.js'
 import { announce, heading, ready, when } from '../parts/panel.js'
 import { inWords } from '../parts/scopes.js'
 import { tag } from '../parts/tag.js'
-import { may, who } from '../session.js'
+import { hasScope, currentCaller } from '../session.js'
 import { Table, whole } from '../table.js'
 
 /** @typedef {Api.Person} Person */
@@ -21,9 +21,9 @@ export const title = 'People'
 export const show = async (main, context) => {
   const tables = [people, approvals, sessions].map((spec) => new Table(spec, context))
   const asked = new Pages('approvals', 10)
-  follow(() => {
-    const known = read('/v1/people', 15, 'people')
-    const sources = [known, asked.read('/v1/approvals?limit=100'), read('/v1/sessions', 15, 'sessions')]
+  subscribe(() => {
+    const known = readCached('/v1/people', 15, 'people')
+    const sources = [known, asked.read('/v1/approvals?limit=100'), readCached('/v1/sessions', 15, 'sessions')]
     tables.forEach((table, index) => table.draw(/** @type {import('../live.js').Entry} */ (sources[index])))
     const [first, second, third] = tables.map(({ element }) => element)
     put(
@@ -62,7 +62,9 @@ const people = {
       width: 'minmax(160px, 1fr)',
       value: ({ name, email }) => name || email,
       cell: ({ id, name, email }) =>
-        html`<span class="line-of">${whole(name || email)}${id === who().person_id && tag('info', 'you')}</span>`,
+        html`<span class="line-of"
+          >${whole(name || email)}${id === currentCaller().person_id && tag('info', 'you')}</span
+        >`,
     },
     { id: 'email', title: 'E-mail', width: 'minmax(180px, 1fr)', from: 860, kind: 'name' },
     { id: 'role', title: 'Role', width: '128px' },
@@ -78,9 +80,9 @@ const people = {
   actions: (person) => [
     { title: 'Audit log for this person', run: () => void (location.hash = `#/audit?person=${person.id}`) },
     { title: 'API keys of this person', run: () => void (location.hash = `#/api-keys?maker=${person.id}`) },
-    may() && change(person, 'sign-out'),
-    may() && { title: 'Disable…', danger: true, run: () => disable(person) },
-    may() && person.status !== 'active' && change(person, 'enable'),
+    hasScope() && change(person, 'sign-out'),
+    hasScope() && { title: 'Disable…', danger: true, run: () => disable(person) },
+    hasScope() && person.status !== 'active' && change(person, 'enable'),
   ],
   empty: html`<h2>No one has signed in yet</h2>
     <p>Bind your identity provider. Until then, people use API keys.</p>
@@ -111,7 +113,7 @@ function change(person, act) {
     failed: 'The person could not be updated.',
     body: html`<p>${text}</p>`,
     run: (/** @type {Record<string, string>} */ headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
-    said: `${name || email} ${after}.`,
+    success: `${name || email} ${after}.`,
   }
   return { title: `${action}…`, run: () => confirm(question) }
 }
@@ -166,7 +168,7 @@ async function disable(person) {
 }
 
 /** @param {Approval} approval */
-const isOwn = ({ requested_by_id: by }) => by === who().person_id
+const isOwn = ({ requested_by_id: by }) => by === currentCaller().person_id
 
 /** @type {import('../table.js').Spec} */
 const approvals = {
@@ -176,7 +178,7 @@ const approvals = {
   sort: '-requested',
   mark: 'state',
   isLow: true,
-  show: (approval) => tell('Approval', about(approval)),
+  show: (approval) => showDetails('Approval', about(approval)),
   columns: [
     {
       id: 'action',
@@ -212,12 +214,12 @@ const approvals = {
   actions: (approval) => [
     approval.status === 'pending' &&
       !isOwn(approval) &&
-      may() && { title: 'Approve…', run: () => decide(approval, 'approve') },
+      hasScope() && { title: 'Approve…', run: () => decide(approval, 'approve') },
     approval.status === 'approved' &&
       isOwn(approval) &&
       approval.remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
     ['pending', 'approved'].includes(approval.status) &&
-      may() &&
+      hasScope() &&
       (isOwn(approval)
         ? { title: 'Withdraw…', run: () => decide(approval, 'withdraw'), danger: true }
         : { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true }),
@@ -240,7 +242,9 @@ const sessions = {
       width: 'minmax(180px, 2fr)',
       value: ({ identity }) => identity,
       cell: ({ id, identity }) =>
-        html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this session')}</span>`,
+        html`<span class="line-of"
+          >${whole(identity)}${id === currentCaller().session_id && tag('info', 'this session')}</span
+        >`,
     },
     { id: 'since', title: 'Started', width: '116px', of: 'created_at', kind: 'time' },
     { id: 'expires', title: 'Expires', width: '116px', of: 'expires_at', kind: 'time' },
@@ -263,5 +267,5 @@ const end = ({ id, identity }) =>
     danger: true,
     body: html`<p>Requests of <bdi>${identity}</bdi> with this session are refused from now on.</p>`,
     run: () => remove(`/v1/sessions/${id}`),
-    said: 'Session signed out.',
+    success: 'Session signed out.',
   })

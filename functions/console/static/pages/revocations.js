@@ -3,12 +3,12 @@
 import { now } from '../api.js'
 import { ago, instant, nameOf, number, tokenWords } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, latest, Pages, read } from '../live.js'
-import { banner, forbidden, heading, named, person, ready, when } from '../parts/panel.js'
+import { subscribe, memoizeLast, Pages, readCached } from '../live.js'
+import { banner, forbidden, heading, userText, person, ready, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
 import { isLate } from '../pictures/overview.js'
-import { may, who } from '../session.js'
+import { hasScope, currentCaller } from '../session.js'
 import { readFilter, Table } from '../table.js'
 import { showMany } from '../parts/many_revocations.js'
 import { revokeOne, unrevoke } from '../parts/revocation_dialogs.js'
@@ -23,7 +23,7 @@ const WHOLE = /^svc_(wrt|bat|rev)_/
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, context) => {
   const [part] = context.route.parts
-  if (!may('revoker', 'auditor')) {
+  if (!hasScope('revoker', 'auditor')) {
     put(main, heading(title), forbidden('read revocations', 'auditor, revoker or admin'))
     return ready()
   }
@@ -37,20 +37,20 @@ const showList = async (main, context) => {
   const table = new Table(revocations, context)
   const pages = new Pages('revocations', 10)
   const buttons =
-    may('revoker') &&
+    hasScope('revoker') &&
     html`<button type="button" class="main" @click=${() => revokeOne()}>Revoke a warrant…</button
       ><a class="button" href="#/revocations/many">Revoke many…</a>`
-  follow(() => {
-    const { revocation, warrant, batch, query } = asked(table.asked)
+  subscribe(() => {
+    const { revocation, warrant, batch, query } = toQuery(table.asked)
     if (revocation) location.hash = `#/changes/${revocation}`
     const known = pages.read('/v1/revocations', query)
-    const status = read(STATUS, 5).data
+    const status = readCached(STATUS, 5).data
     table.draw(known, rowsOf(known.data, status))
     put(
       main,
       heading(title, 'Revoked warrants, and whether the SRL contains them.', buttons),
-      batch ? ofBatch(batch) : standing(status),
-      WARRANT.test(warrant) && known.data && checked(warrant, known.data),
+      batch ? batchNotice(batch) : pendingNotice(status),
+      WARRANT.test(warrant) && known.data && onlineCheck(warrant, known.data),
       table.element,
     )
     if (known.at || known.error) ready()
@@ -58,16 +58,17 @@ const showList = async (main, context) => {
 }
 
 /** Rows with their state in the SRL. */
-const rowsOf = latest(
+const rowsOf = memoizeLast(
   (/** @type {Revocation[] | null} */ data, /** @type {Api.ListStatus | null} */ status) =>
-    data && data.map((row) => ({ ...row, listed: !status ? 'unknown' : waits(row, status) ? 'pending' : 'published' })),
+    data &&
+    data.map((row) => ({ ...row, srl_state: !status ? 'unknown' : waits(row, status) ? 'pending' : 'published' })),
 )
 
 /**
  * Return the API query of a filter.
  * @param {string} filter
  */
-function asked(filter) {
+function toQuery(filter) {
   const { values, words } = readFilter(filter, FIELDS)
   const identifier = words.find((word) => WHOLE.test(word)) ?? ''
   const named_ = values.warrant || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
@@ -82,7 +83,7 @@ function asked(filter) {
     reason: [reason, ...words.filter((word) => word !== identifier)].filter(Boolean).join(' '),
     from: instant(from),
     to: instant(to, true),
-    created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by,
+    created_by: by && !by.includes('@') ? `${by}@${currentCaller().identity.split('@')[1]}` : by,
     actor_key_id: key,
   }
   const isRevocation = /^svc_rev_[0-9a-z]{26}$/.test(identifier)
@@ -113,8 +114,8 @@ const revocations = {
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
-    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', kind: 'name', value: called },
-    { id: 'srl', title: 'SRL', width: '132px', of: 'listed', cell: listed },
+    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', kind: 'name', value: warrantName },
+    { id: 'srl', title: 'SRL', width: '132px', of: 'srl_state', cell: srlCell },
     { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, of: 'reason', kind: 'prose' },
     { id: 'revoked', title: 'Revoked', width: '116px', of: 'created_at', kind: 'time' },
     {
@@ -131,7 +132,7 @@ const revocations = {
   actions: (row) => [
     row.batch_id && { title: 'View batch', run: () => void (location.hash = `#/changes/${row.batch_id}`) },
     { title: 'Audit log for this warrant', run: () => void (location.hash = `#/audit?warrant=${row.warrant_id}`) },
-    may('revoker') && { title: 'Unrevoke…', run: () => unrevoke(row), danger: true },
+    hasScope('revoker') && { title: 'Unrevoke…', run: () => unrevoke(row), danger: true },
   ],
   empty: html`<h2>No revoked warrants</h2>
     <p>Revoke a warrant to follow its propagation from the record to the last authorizer.</p>
@@ -139,18 +140,18 @@ const revocations = {
 }
 
 /** @param {Revocation} row */
-function called(row) {
+function warrantName(row) {
   return tokenWords(row) || row.warrant_id
 }
 
-/** @param {{listed: string}} row */
-function listed({ listed: word }) {
+/** @param {{srl_state: string}} row */
+function srlCell({ srl_state: word }) {
   if (word === 'published') return html`<span class="soft line-of">${icon('force')} published</span>`
   return word === 'pending' ? tag('wait', word) : html`<span class="soft">${word}</span>`
 }
 
 /** @param {string} batch */
-const ofBatch = (batch) =>
+const batchNotice = (batch) =>
   html`<p>
     Revocations of the batch <code>${batch}</code>.
     <a href=${`#/changes/${batch}`}>View its propagation, or unrevoke it</a>. Unrevoked warrants are in the
@@ -162,23 +163,25 @@ const ofBatch = (batch) =>
  * @param {string} warrant
  * @param {Revocation[]} rows
  */
-function checked(warrant, rows) {
+function onlineCheck(warrant, rows) {
   const isKnown = rows.some((row) => row.warrant_id === warrant)
   // A prefix of other warrants would get no answer.
   if (rows.length && !isKnown) return null
-  const answer = /** @type {Api.RevocationCheck | null} */ (read(`/v1/revocations/check?warrant_id=${warrant}`, 5).data)
+  const answer = /** @type {Api.RevocationCheck | null} */ (
+    readCached(`/v1/revocations/check?warrant_id=${warrant}`, 5).data
+  )
   if (!answer) return null
   if (!answer.revoked) {
     return banner(
       'unknown',
       html`<strong>Online checks accept this warrant.</strong> <code>${warrant}</code> is not revoked. The result is the
         same for unknown identifiers.`,
-      may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke…</button>`,
+      hasScope('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke…</button>`,
     )
   }
   const why =
     !isKnown &&
-    html`It has no revocation of its own: <strong>its signing key is revoked.</strong> ${named(answer.reason)}`
+    html`It has no revocation of its own: <strong>its signing key is revoked.</strong> ${userText(answer.reason)}`
   return banner(
     'force',
     html`<strong>Online checks refuse this warrant</strong>${
@@ -192,7 +195,7 @@ function checked(warrant, rows) {
  * Return a sentence on the warrants that wait for the next SRL.
  * @param {Api.ListStatus | null} status
  */
-function standing(status) {
+function pendingNotice(status) {
   if (!status) return null
   const { pending, pending_truncated: isMore, oldest_pending_at: oldest, version } = status
   if (!pending && !isMore)

@@ -2,12 +2,12 @@
 
 import { post, remove } from '../api.js'
 import { html, put } from '../html.js'
-import { follow } from '../live.js'
+import { subscribe } from '../live.js'
 import { ask, confirm, field } from '../parts/dialog.js'
-import { announce, heading, named, when } from '../parts/panel.js'
+import { announce, heading, userText, when } from '../parts/panel.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { listPage } from '../table.js'
 
 /** @typedef {Api.ServiceAccount} Account */
@@ -18,8 +18,8 @@ export const title = 'Service accounts'
 export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/accounts', noun: 'service account' }
-  if (id) return follow(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
-  const make = may() && html`<button type="button" class="main" @click=${create}>New service account…</button>`
+  if (id) return subscribe(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
+  const make = hasScope() && html`<button type="button" class="main" @click=${create}>New service account…</button>`
   const words = 'A service account represents a program. Its name stays in the audit log when its API keys change.'
   const source = { path: '/v1/service-accounts', list: 'service_accounts', seconds: 15 }
   listPage(main, context, accounts, source, () => heading(title, words, make))
@@ -59,13 +59,13 @@ function actions(account) {
   /**
    * @param {string} words
    * @param {string} text
-   * @param {string} said
+   * @param {string} success
    * @param {(headers: Record<string, string>) => Promise<unknown>} run
    * @returns {import('../table.js').Action}
    */
-  const change = (words, text, said, run) => {
+  const change = (words, text, success, run) => {
     const danger = words === 'Delete'
-    const question = { title: `${words} service account`, action: `${words} ${name}`, danger, run, said }
+    const question = { title: `${words} service account`, action: `${words} ${name}`, danger, run, success }
     const ask_ = async () => {
       const done = await confirm({ ...question, body: html`<p><bdi>${name}</bdi>: ${text}</p>` })
       if (done && danger) location.hash = '#/accounts'
@@ -75,7 +75,7 @@ function actions(account) {
   return [
     { title: 'View API keys', run: () => void (location.hash = `#/api-keys?account=${id}`) },
     { title: 'Audit log for this account', run: () => void (location.hash = `#/audit?actor=${email}`) },
-    may() &&
+    hasScope() &&
       (status === 'active'
         ? change(
             'Disable',
@@ -89,7 +89,7 @@ function actions(account) {
             'Service account enabled.',
             (headers) => post(`${path}/enable`, undefined, { headers }),
           )),
-    may() &&
+    hasScope() &&
       change(
         'Delete',
         'Delete its API keys first. Its name stays reserved for the audit log. This cannot be undone.',
@@ -104,7 +104,7 @@ const detail = (account) => ({
   name: account.name,
   actions: actions(account),
   known: [
-    ['Description', account.description ? named(account.description) : 'none'],
+    ['Description', account.description ? userText(account.description) : 'none'],
     ['Identifier', html`<code>${account.id}</code>`],
     ['Identity', html`<code>${account.email}</code>`],
     ['State', tag(stateOf(account.status), account.status)],

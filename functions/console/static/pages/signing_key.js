@@ -3,14 +3,14 @@
 import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
 import { html, one, put } from '../html.js'
-import { soon } from '../live.js'
+import { scheduleRender } from '../live.js'
 import { announce, banner, copy, facts, problem, when } from '../parts/panel.js'
 import { change } from '../parts/signing_key_dialogs.js'
-import { effect, rehearse, revoke } from '../parts/signing_key_revocation.js'
+import { describeImpact, dryRun, revoke } from '../parts/signing_key_revocation.js'
 import { tag } from '../parts/tag.js'
 import { happened, timeline } from '../parts/timeline.js'
-import { may } from '../session.js'
-import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.js'
+import { hasScope } from '../session.js'
+import { blockReason, isActive, mayHaveChildren, keyState } from '../signing_keys.js'
 
 /** @typedef {import('../signing_keys.js').Place} Place */
 
@@ -19,8 +19,8 @@ import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.
  * @typedef {object} Owner
  * @property {AbortSignal} signal
  * @property {boolean} isDarkShown
- * @property {Element} said place for messages
- * @property {(...content: unknown[]) => void} tell shows a message there
+ * @property {Element} message place for messages
+ * @property {(...content: unknown[]) => void} showMessage shows a message there
  * @property {(isShown: boolean) => void} showDark
  * @property {(place: Place | null) => void} choose
  * @property {(parent: Place) => Promise<void>} make
@@ -38,11 +38,11 @@ export class ChosenKey {
     this.place = null
     this.isAsking = false
     /** Serialized form of the displayed place. @type {string | null} */
-    this.said = null
+    this.drawn = null
     this.story = /** @type {HTMLElement} */ (one(html`<div class="scrolled"></div>`))
     this.history = /** @type {HTMLDetailsElement} */ (
       one(
-        html`<details class="history" @toggle=${soon}>
+        html`<details class="history" @toggle=${scheduleRender}>
           <summary>Timeline</summary>
           ${this.story}
         </details>`,
@@ -51,7 +51,7 @@ export class ChosenKey {
   }
 
   /** Draw the history of the key, if it is open. */
-  tell() {
+  drawHistory() {
     if (!this.place || !this.history.open) return
     const { id, name } = this.place.key
     put(this.story, timeline(happened({ resource_id: id }, [], name)))
@@ -62,7 +62,7 @@ export class ChosenKey {
    * @param {Place | null} place
    */
   take(place) {
-    const said =
+    const serialized =
       place &&
       JSON.stringify([
         { ...place.key, warrant_count: 0 },
@@ -70,38 +70,38 @@ export class ChosenKey {
         place.older.length,
         place.children.map(({ key: { id, status } }) => [id, status]),
       ])
-    if (said !== this.said || !place) this.show(place)
+    if (serialized !== this.drawn || !place) this.show(place)
     else this.place = place
-    this.said = said
+    this.drawn = serialized
   }
 
   /** @param {Place | null} place */
   show(place) {
     this.place = place
-    this.said = null
+    this.drawn = null
     this.element.classList.toggle('none', !place)
     if (!place)
       return put(this.element, html`<p class="soft">Select a key to see its details and revocation impact.</p>`)
     const { key } = place
-    const { state, word } = standing(place, now())
+    const { state, word } = keyState(place, now())
     put(
       this.element,
       html` <div class="about">
           <h2 dir="auto">${key.name}</h2>
           <p>${key.type}, ${tag(state, word)}</p>
-          ${state === 'blocked' && html`<p class="soft">${hindrance(place)}</p>`}
+          ${state === 'blocked' && html`<p class="soft">${blockReason(place)}</p>`}
           <div class="changes">${this.changes(place)}</div>
           <button type="button" class="close" @click=${() => this.page.choose(null)}>Close</button>
         </div>
         <div class="known">${this.facts(place)}</div>
         <div class="reach">
-          ${this.reach(place)}
+          ${this.impact(place)}
           <div class="actions">${this.buttons(place)}</div>
         </div>
         ${this.history}`,
     )
-    this.tell()
-    soon()
+    this.drawHistory()
+    scheduleRender()
   }
 
   /** @param {Place} place */
@@ -158,7 +158,7 @@ export class ChosenKey {
       if (/** @type {HTMLDetailsElement} */ (event.target).open)
         put(
           list,
-          this.later(() => this.listed(id), 'The versions could not be loaded.'),
+          this.later(() => this.versionList(id), 'The versions could not be loaded.'),
         )
     }
     // Closed again for each key.
@@ -171,7 +171,7 @@ export class ChosenKey {
   }
 
   /** @param {string} id */
-  async listed(id) {
+  async versionList(id) {
     /** @type {Api.SigningKeyVersionList} */
     const { versions } = await get(`/v1/keys/${id}/versions`, { signal: this.page.signal })
     return html`<ul class="rowed">
@@ -185,7 +185,7 @@ export class ChosenKey {
               }</span
             >
             ${
-              may() &&
+              hasScope() &&
               each.status === 'rotated' &&
               html`<button
                 type="button"
@@ -204,16 +204,17 @@ export class ChosenKey {
    * Return the revocation impact in the service's numbers. For a revoked key, return the reason.
    * @param {Place} place
    */
-  reach(place) {
-    if (!may())
+  impact(place) {
+    if (!hasScope())
       return html`<p class="effect soft">Only API keys with the scope admin can see the revocation impact.</p>`
     return this.later(
       async () => {
-        const answer = await rehearse(place.key.id, true, this.page.signal)
-        if (answer.revoked_at) return this.ended(place.key.id, answer.revoked_at, answer.reason)
+        const answer = await dryRun(place.key.id, true, this.page.signal)
+        if (answer.revoked_at) return this.revoked(place.key.id, answer.revoked_at, answer.reason)
         return html`<p class="effect revoked">
           <strong
-            >Revoking this key ${place.children.length > 0 && 'and its descendants '}${effect(answer, place)}.</strong
+            >Revoking this key
+            ${place.children.length > 0 && 'and its descendants '}${describeImpact(answer, place)}.</strong
           >
           This cannot be undone.
         </p>`
@@ -228,7 +229,7 @@ export class ChosenKey {
    * @param {string} since
    * @param {string | null | undefined} reason
    */
-  ended(id, since, reason) {
+  revoked(id, since, reason) {
     return html`<div class="effect revoked">
       <p>
         <strong>Revoked ${when(since)}.</strong> Online checks refuse all its warrants. Authorizers refuse them once
@@ -245,13 +246,16 @@ export class ChosenKey {
     const dark = one(
       html`<button type="button" @click=${() => this.toggle(dark)}>${darkWords(this.page.isDarkShown)}</button>`,
     )
-    return [dark, may() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`]
+    return [
+      dark,
+      hasScope() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`,
+    ]
   }
 
   /** Return the buttons of reversible actions. @param {Place} place */
   changes(place) {
     const { status } = place.key
-    if (!may()) return null
+    if (!hasScope()) return null
     const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
       html`<button type="button" class="quiet" @click=${run}>${words}</button>`
     return [
@@ -293,10 +297,10 @@ export class ChosenKey {
       }
       page.isDarkShown = false
       await page.reread(place.key.id)
-      page.tell(banner('wait', answer.text))
+      page.showMessage(banner('wait', answer.text))
     } catch (error) {
       if (!page.signal.aborted)
-        put(page.said, problem(error, 'The revocation impact could not be loaded. Nothing was revoked.'))
+        put(page.message, problem(error, 'The revocation impact could not be loaded. Nothing was revoked.'))
     } finally {
       this.isAsking = false
     }

@@ -3,15 +3,25 @@
 import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { aged, follow, latest, read } from '../live.js'
+import { aged, subscribe, memoizeLast, readCached } from '../live.js'
 import { field } from '../parts/dialog.js'
 import { announce, banner, heading, problem, ready, skeleton } from '../parts/panel.js'
 import { change, create } from '../parts/signing_key_dialogs.js'
 import { icon, tag } from '../parts/tag.js'
 import { Tree } from '../parts/tree.js'
 import { layout, tree } from '../pictures/signing_keys.js'
-import { may } from '../session.js'
-import { find, forest, isActive, isNamed, mayHaveChildren, reached, reveal, shown, standing } from '../signing_keys.js'
+import { hasScope } from '../session.js'
+import {
+  find,
+  forest,
+  isActive,
+  isNamed,
+  mayHaveChildren,
+  cascadeOf,
+  reveal,
+  visibleItems,
+  keyState,
+} from '../signing_keys.js'
 import { Table } from '../table.js'
 import { ChosenKey } from './signing_key.js'
 
@@ -52,12 +62,12 @@ class Known {
   isMany = false
   /** Why the warrant counts could not be read. @type {import('../api.js').ApiError | null} */
   fault = null
-  #planted = latest(forest)
+  #planted = memoizeLast(forest)
 
   read() {
-    const plain = read('/v1/keys?include=version', 30, 'keys')
+    const plain = readCached('/v1/keys?include=version', 30, 'keys')
     this.isMany = plain.data?.length > NUMBERED
-    const counted = plain.at && !this.isMany ? read('/v1/keys?include=version,warrant_count', 60, 'keys') : plain
+    const counted = plain.at && !this.isMany ? readCached('/v1/keys?include=version,warrant_count', 60, 'keys') : plain
     this.fault = counted.error
     const entry = counted.at ? counted : plain
     if (entry.data) this.forest = this.#planted(entry.data)
@@ -68,7 +78,7 @@ class Known {
 /** Show the keys as a table. @type {import('../app.js').Page['show']} */
 const showFlat = async (main, context) => {
   const known = new Known()
-  const rows = latest((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
+  const rows = memoizeLast((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
   const make = async (/** @type {Place | null} */ parent) => {
     const made = await create(known.forest, parent)
     if (made) announce(`Signing key ${made.name} created.`)
@@ -84,7 +94,7 @@ const showFlat = async (main, context) => {
         const { id, status } = place.key
         const isOpen = mayHaveChildren(place) && isActive(place, now())
         const toTree = () => void (location.hash = `#/keys/${id}`)
-        return may()
+        return hasScope()
           ? [
               isOpen && { title: 'New child key…', run: () => make(place) },
               status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
@@ -97,13 +107,13 @@ const showFlat = async (main, context) => {
     },
     context,
   )
-  follow(() => {
+  subscribe(() => {
     const entry = known.read()
     put(
       main,
       heading(title, 'A key can sign only while it and all its ancestors are active.', [
         views(true),
-        may() && html`<button type="button" @click=${() => make(null)}>New signing key…</button>`,
+        hasScope() && html`<button type="button" @click=${() => make(null)}>New signing key…</button>`,
       ]),
       table.element,
     )
@@ -126,9 +136,9 @@ const flat = {
       id: 'state',
       title: 'State',
       width: '136px',
-      text: (place) => standing(place, now()).word,
+      text: (place) => keyState(place, now()).word,
       cell: (place) => {
-        const { state, word } = standing(place, now())
+        const { state, word } = keyState(place, now())
         return tag(state, word)
       },
     },
@@ -200,9 +210,9 @@ class Keys {
     this.items = []
     /** @type {Place | null} */
     this.chosen = null
-    this.placed = latest(layout)
+    this.placed = memoizeLast(layout)
     this.isDarkShown = false
-    this.said = one(html`<div class="body"></div>`)
+    this.message = one(html`<div class="body"></div>`)
     this.matches = one(html`<p class="soft" role="status"></p>`)
     this.details = new ChosenKey(this)
     this.tree = new Tree(
@@ -214,7 +224,7 @@ class Keys {
           tree(this.placed(this.items, width), {
             name: 'Signing keys',
             now: now(),
-            dark: this.isDarkShown && this.chosen ? reached(this.chosen) : new Set(),
+            dark: this.isDarkShown && this.chosen ? cascadeOf(this.chosen) : new Set(),
             cut: this.isDarkShown ? this.chosen : null,
             chosen: this.chosen,
             active,
@@ -227,7 +237,7 @@ class Keys {
   }
 
   async show() {
-    follow(() => this.draw(), this.signal)
+    subscribe(() => this.draw(), this.signal)
   }
 
   draw() {
@@ -240,12 +250,13 @@ class Keys {
       ? `${count(places.size, 'key')}, of which ${count(roots.length, 'root key')}. ` +
         'A key can sign only while it and all its ancestors are active.'
       : null
-    const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New signing key…</button>`
+    const make =
+      hasScope() && html`<button type="button" @click=${() => this.make(this.chosen)}>New signing key…</button>`
     const old = aged(entry)
     put(
       this.main,
       heading(title, text, [views(false), make]),
-      this.said,
+      this.message,
       places.size > 0 && this.details.element,
       html`<section class="panel" aria-label="Key hierarchy">
         ${
@@ -257,7 +268,7 @@ class Keys {
               ? html`<div class="empty">
                   <p>No signing keys yet. Create a root key first, then issuer and notary keys below it.</p>
                   ${
-                    may() &&
+                    hasScope() &&
                     html`<button type="button" class="main" @click=${() => this.make(null)}>Create root key…</button>`
                   }
                 </div>`
@@ -279,7 +290,7 @@ class Keys {
         }
       </section>`,
     )
-    this.details.tell()
+    this.details.drawHistory()
     if (isNew && this.goal.isOpen && this.chosen) {
       this.goToChosen(this.goal)
       this.goal.isOpen = false
@@ -293,7 +304,7 @@ class Keys {
     this.chosen = find(trees, this.wanted)
     if (this.chosen && this.goal.isOpen) reveal(this.chosen, this.view)
     if (this.wanted && !this.chosen)
-      put(this.said, banner('info', html`Signing key <code>${this.wanted}</code> not found.`))
+      put(this.message, banner('info', html`Signing key <code>${this.wanted}</code> not found.`))
     this.refresh()
     this.details.take(this.chosen)
   }
@@ -308,7 +319,7 @@ class Keys {
 
   /** Compute the visible items. */
   refresh() {
-    this.items = shown(this.forest, this.view)
+    this.items = visibleItems(this.forest, this.view)
   }
 
   /** Field that finds keys by name. */
@@ -330,16 +341,16 @@ class Keys {
     this.wanted = place?.key.id
     // Replace the address without a new page: the tree remains, and a reload selects the key again.
     history.replaceState(null, '', place ? `#/keys/${place.key.id}` : '#/keys')
-    put(this.said)
+    put(this.message)
     this.details.show(place)
     this.goToChosen()
     if (!place) this.tree.node()?.focus({ preventScroll: true })
   }
 
   /** Show a message, and scroll to it. @param {unknown[]} content */
-  tell(...content) {
-    put(this.said, ...content)
-    this.said.scrollIntoView({ block: 'start' })
+  showMessage(...content) {
+    put(this.message, ...content)
+    this.message.scrollIntoView({ block: 'start' })
   }
 
   /** Scroll to the selected key, unless it is visible. @param {{focus?: boolean}} [options] */

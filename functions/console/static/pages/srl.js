@@ -3,7 +3,7 @@
 import { now } from '../api.js'
 import { count as warrants, minute, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { follow, latest, Pages, read } from '../live.js'
+import { subscribe, memoizeLast, Pages, readCached } from '../live.js'
 import { field, submitted } from '../parts/dialog.js'
 import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
@@ -35,7 +35,7 @@ const showLists = async (main, context) => {
   const versions = new Pages('versions', 15, ({ version }) => version)
   const published = new Table(lists, context)
   const signing = new Table(signers, context)
-  const card = latest((/** @type {Version[]} */ rows, /** @type {boolean} */ isWhole) =>
+  const card = memoizeLast((/** @type {Version[]} */ rows, /** @type {boolean} */ isWhole) =>
     one(coverageCard(rows, isWhole)),
   )
   const check = one(
@@ -44,9 +44,9 @@ const showLists = async (main, context) => {
       ${verifyCard(context.signal)}
     </section>`,
   )
-  follow(() => {
+  subscribe(() => {
     const known = versions.read(VERSIONS)
-    const keys = read(SIGNERS, 15)
+    const keys = readCached(SIGNERS, 15)
     const rows = /** @type {Version[] | null} */ (known.data)
     const oldest = rows?.at(-1)
     const isShort =
@@ -195,16 +195,16 @@ function showDifference(main, compared, context) {
   const form = html`<form class="filters" @submit=${compare}>
     ${input('from', 'From version', from)}${input('to', 'To version', to)} <button>Compare</button>
   </form>`
-  const differ = latest(lines)
-  follow(() => {
-    const published = read(VERSIONS, 60)
+  const differ = memoizeLast(lines)
+  subscribe(() => {
+    const published = readCached(VERSIONS, 60)
     const long = published.data?.versions.find(
       (/** @type {Version} */ { version, count }) => (version === from || version === to) && count > LONGEST,
     )
     // A published SRL is immutable.
-    const ask = (/** @type {number} */ version) => read(`/v1/revocations/srl?version=${version}`, 3600)
+    const ask = (/** @type {number} */ version) => readCached(`/v1/revocations/srl?version=${version}`, 3600)
     const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
-    const said = !published.at
+    const notice = !published.at
       ? published.error && problem(published.error, 'The SRL versions could not be compared.')
       : long
         ? banner(
@@ -219,12 +219,12 @@ function showDifference(main, compared, context) {
       main,
       heading(`SRL ${from} and ${to}`, html`<a href="#/lists">All versions</a>. The service keeps the last 32.`),
       form,
-      said,
+      notice,
       found
         ? [html`<p role="status">From version ${from} to ${to}: ${found.words}</p>`, table.element]
-        : !said && skeleton(4),
+        : !notice && skeleton(4),
     )
-    if (found || said) ready()
+    if (found || notice) ready()
   }, context.signal)
 }
 

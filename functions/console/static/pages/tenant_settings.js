@@ -4,8 +4,8 @@ import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { choice, field, submitted } from '../parts/dialog.js'
-import { announce, banner, facts, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
-import { may } from '../session.js'
+import { announce, banner, facts, heading, userText, problem, ready, skeleton, when } from '../parts/panel.js'
+import { hasScope } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */
 /**
@@ -152,7 +152,7 @@ function form(setting, settings) {
             : input(setting, present),
           setting.effect(present[name]),
         )}
-        ${may() && html`<button>Save</button>`}
+        ${hasScope() && html`<button>Save</button>`}
       </form>`,
       fault,
     )
@@ -179,7 +179,7 @@ function form(setting, settings) {
  */
 function input({ name, choices, unit }, settings) {
   const value = unit === TIME ? brief(Number(settings[name])) : settings[name]
-  if (!may()) return html`<output>${named(choices?.[String(value)] ?? value)}</output>`
+  if (!hasScope()) return html`<output>${userText(choices?.[String(value)] ?? value)}</output>`
   if (choices)
     return choice(
       name,

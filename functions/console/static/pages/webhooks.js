@@ -3,12 +3,12 @@
 import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, Pages } from '../live.js'
+import { subscribe, Pages } from '../live.js'
 import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
-import { announce, heading, named, when } from '../parts/panel.js'
+import { announce, heading, userText, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { listPage, Table, terms } from '../table.js'
 
 /** @typedef {Api.Webhook} Webhook */
@@ -33,7 +33,7 @@ export const show = async (main, context) => {
   if (id) {
     const sent = new Table({ ...messages, id: `webhooks/${id}` }, context)
     const pages = new Pages('deliveries', 5, keyOf)
-    return follow(() => {
+    return subscribe(() => {
       const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
       const found = (/** @type {Webhook} */ webhook) => ({
         ...detail(webhook),
@@ -43,7 +43,7 @@ export const show = async (main, context) => {
       sent.draw(pages.read(`/v1/webhooks/${id}/deliveries`, { limit: '100', change }))
     }, context.signal)
   }
-  const make = may() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
+  const make = hasScope() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
   const words = 'Events are signed and sent to these URLs, with retries for a day. An event may be delivered twice.'
   const source = { path: '/v1/webhooks', list: 'webhooks', seconds: 10 }
   listPage(main, context, webhooks, source, () => heading(title, words, make))
@@ -58,7 +58,7 @@ const webhooks = {
   open: ({ id }) => `#/webhooks/${id}`,
   columns: [
     { id: 'url', title: 'URL', width: 'minmax(200px, 2fr)', kind: 'name' },
-    { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: standing, cell: state },
+    { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: filterWords, cell: state },
     { id: 'description', title: 'Description', width: 'minmax(140px, 1fr)', from: 900, of: 'description' },
     {
       id: 'events',
@@ -76,12 +76,12 @@ const webhooks = {
     { title: 'Failing', query: 'state:failing', state: 'wait' },
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
   ],
-  actions: (webhook) => (may() ? actions(webhook) : []),
+  actions: (webhook) => (hasScope() ? actions(webhook) : []),
   empty: html`<p>No webhooks yet. Create one to receive changes in your own systems, such as chat or alerting.</p>`,
 }
 
 /** Return the filter words of a webhook. @param {Webhook} webhook */
-function standing({ status, failing_since: failing, deferred_events }) {
+function filterWords({ status, failing_since: failing, deferred_events }) {
   return [status, failing && 'failing', deferred_events > 0 && 'deferred'].filter(Boolean).join(' ')
 }
 
@@ -96,9 +96,9 @@ function state({ status, disabled_reason, failing_since, deferred_events }) {
 /** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */
 const detail = (webhook) => ({
   name: webhook.url,
-  actions: may() ? actions(webhook) : [],
+  actions: hasScope() ? actions(webhook) : [],
   known: [
-    ['Description', webhook.description ? named(webhook.description) : 'none'],
+    ['Description', webhook.description ? userText(webhook.description) : 'none'],
     ['State', state(webhook)],
     ['Next attempt', webhook.next_attempt_at ? when(webhook.next_attempt_at) : 'with the next event'],
     ['Event types', webhook.events.includes('*') ? 'all' : webhook.events.map((event) => html`<code>${event}</code> `)],
@@ -112,13 +112,13 @@ function actions({ id, status }) {
   const path = `/v1/webhooks/${id}`
   const send = (/** @type {string} */ act) => (/** @type {Record<string, string>} */ headers) =>
     post(`${path}/${act}`, undefined, { headers })
-  /** @param {string} words @param {string} text @param {string} said */
-  const question = (words, text, said) => ({
+  /** @param {string} words @param {string} text @param {string} success */
+  const question = (words, text, success) => ({
     title: `${words} webhook`,
     action: words,
     danger: words === 'Delete',
     body: html`<p>${text}</p>`,
-    said,
+    success,
   })
   const tested = question(
     'Send',

@@ -1,14 +1,14 @@
 /** Approvals: their cards on the overview, the decision, and the approved action. */
 
 import { all, answers, ApiError, now, post, remove } from '../api.js'
-import { joined, sha256 } from '../bytes.js'
+import { concat, sha256 } from '../bytes.js'
 import { count, hex, minute, short } from '../format.js'
 import { html, one, put } from '../html.js'
-import { may, who } from '../session.js'
-import { MANIFESTS, readManifest, Undoing } from './batch.js'
+import { hasScope, currentCaller } from '../session.js'
+import { MANIFESTS, readManifest, UnrevokeRun } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
 import { detailRows } from './differences.js'
-import { announce, facts, named } from './panel.js'
+import { announce, facts, userText } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
 /** @typedef {{what: unknown, why: unknown, buttons: unknown}} Card */
@@ -57,7 +57,7 @@ export async function approvalCards(signal, redraw) {
  */
 function card(approval, redraw) {
   const { status, remaining, action, reason, requested_by: by, decided_by: other, expires_at: end } = approval
-  const own = approval.requested_by_id === who().person_id
+  const own = approval.requested_by_id === currentCaller().person_id
   const what = html`<strong>${words(action, remaining)}</strong> ${subject(approval)}`
   const until = `until ${minute(end)} UTC`
   const why = html`<bdi dir="auto">${reason}</bdi>`
@@ -69,7 +69,7 @@ function card(approval, redraw) {
       button('Approve…', () => decide(approval, 'approve', redraw)),
       button('Reject…', () => decide(approval, 'reject', redraw)),
     ]
-    return { what, why: html`requested by <bdi>${by}</bdi>, valid ${until}: ${why}`, buttons: may() && buttons }
+    return { what, why: html`requested by <bdi>${by}</bdi>, valid ${until}: ${why}`, buttons: hasScope() && buttons }
   }
   if (status !== 'approved' || !own) return null
   const buttons = button('Use approval…', () => use(approval, redraw))
@@ -86,7 +86,7 @@ export const words = (action, times) => ACTIONS[action]?.(times) ?? action
 function subject({ subject: it, details }) {
   const { name, warrant_id: warrant } = details
   if (typeof warrant === 'string') return html`<code>${warrant}</code>`
-  return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_man_') ? short(it) : it}</code>`
+  return typeof name === 'string' ? userText(name) : html`<code>${it.startsWith('svc_man_') ? short(it) : it}</code>`
 }
 
 /** Return the facts for the approver. @param {Approval} approval */
@@ -94,11 +94,11 @@ export const about = (approval) => [
   facts([
     ['Action', words(approval.action, approval.remaining)],
     ['Resource', html`<code>${approval.subject}</code>`],
-    ['Requested by', named(approval.requested_by)],
-    ['Reason', named(approval.reason)],
+    ['Requested by', userText(approval.requested_by)],
+    ['Reason', userText(approval.reason)],
     ...groupRows(approval.details),
     ...detailRows({ ...approval.details, groups: undefined }).map(
-      ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
+      ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, userText(value)]),
     ),
   ]),
   approval.details.sha256 ? members(approval.subject) : null,
@@ -137,7 +137,7 @@ function members(id) {
 const groupRows = ({ groups = [] }) =>
   /** @type {{created_by: string, reason: string, count: number}[]} */ (groups).map(
     ({ created_by: by, reason, count: number }) =>
-      /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, named(reason)]),
+      /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, userText(reason)]),
   )
 
 /** Decisions: title of the dialog, button, and the messages after success and failure. */
@@ -154,12 +154,12 @@ const DECISIONS = /** @type {const} */ ({
  * @param {() => Promise<unknown>} [redraw]
  */
 export async function decide(approval, verb, redraw = async () => {}) {
-  const [title, action, said, failed] = DECISIONS[verb]
+  const [title, action, success, failed] = DECISIONS[verb]
   const path = `/v1/approvals/${approval.id}/${verb === 'approve' ? 'approve' : 'reject'}`
   const done = await confirm({
     title,
     action,
-    said,
+    success,
     failed,
     body: [
       about(approval),
@@ -215,7 +215,7 @@ async function repeated(approval, place) {
   if (it.startsWith('svc_man_')) return (headers) => wholeManifest(approval, place, headers)
   for (const body of bodies(approval)) {
     const text = body === undefined ? '' : JSON.stringify(body)
-    if (request?.method === 'POST' && hex(await sha256(joined(text))) === request.sha256) {
+    if (request?.method === 'POST' && hex(await sha256(concat(text))) === request.sha256) {
       return (headers) => post(request.path, body, { headers })
     }
   }
@@ -246,7 +246,7 @@ function bodies({ action, details }) {
  * @param {Record<string, string>} headers
  */
 async function wholeManifest({ subject: own, reason }, place, { [APPROVAL]: id = '' }) {
-  const undoing = new Undoing(await readManifest(own), new AbortController().signal)
-  if (!(await undoing.go(place, undoing.parts, reason, { [APPROVAL]: id })))
+  const run = new UnrevokeRun(await readManifest(own), new AbortController().signal)
+  if (!(await run.go(place, run.parts, reason, { [APPROVAL]: id })))
     throw new ApiError(409, 'stopped', 'You stopped the action. Run it again to continue.')
 }

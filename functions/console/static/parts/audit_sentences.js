@@ -113,7 +113,7 @@ const KINDS = {
  * @param {Entry[]} entries newest first
  * @returns {Run[]}
  */
-export function folded(entries) {
+export function collapseRuns(entries) {
   /** @type {Run[]} */
   const runs = []
   /** @type {Map<string, Run>} */

@@ -55,9 +55,9 @@ export async function change(path, body, signal, headers) {
 }
 
 /** Applies the parts of a manifest, which unrevoke its warrants. */
-export class Undoing {
+export class UnrevokeRun {
   /** Number of unrevoked warrants. */
-  taken = 0
+  unrevoked = 0
 
   /** @param {Api.Manifest} manifest @param {AbortSignal} signal */
   constructor({ id, count, parts }, signal) {
@@ -75,7 +75,7 @@ export class Undoing {
    */
   async apply(part, reason, headers) {
     const results = await change(`${this.path}/${part}/apply`, { reason }, this.signal, headers)
-    this.taken += results.filter(({ outcome }) => outcome === 'unrevoked').length
+    this.unrevoked += results.filter(({ outcome }) => outcome === 'unrevoked').length
   }
 
   /**

@@ -9,7 +9,7 @@ export class Unreadable extends Error {}
  * Decode a file in UTF-8, or in UTF-16 with a byte order mark. Throws `Unreadable`.
  * @param {Uint8Array} bytes
  */
-export function decoded(bytes) {
+export function decodeText(bytes) {
   const [first, second] = bytes
   const encoding =
     first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8'
@@ -94,7 +94,7 @@ function separatorOf(text) {
  * Return a file that a spreadsheet reads as text: a cell that looks like a formula gets an apostrophe.
  * @param {unknown[][]} table
  */
-export const written = (table) => `\ufeff${table.map((row) => `${row.map(quoted).join(',')}\r\n`).join('')}`
+export const formatCsv = (table) => `\ufeff${table.map((row) => `${row.map(quoted).join(',')}\r\n`).join('')}`
 
 /** @param {unknown} cell */
 function quoted(cell) {

@@ -3,8 +3,8 @@
 import { ApiError, Asked, once } from '../api.js'
 import { minute } from '../format.js'
 import { html, one, put } from '../html.js'
-import { who } from '../session.js'
-import { announce, banner, copied, problem } from './panel.js'
+import { currentCaller } from '../session.js'
+import { announce, banner, copyText, problem } from './panel.js'
 
 /**
  * Ask a question.
@@ -102,7 +102,7 @@ export function ask({
  * @param {unknown} title
  * @param {unknown} body
  */
-export const tell = (title, body) =>
+export const showDetails = (title, body) =>
   ask({ title, body, action: 'Close', run: async () => true, wide: true, alone: true })
 
 /** Header that requests or names an approval. */
@@ -154,7 +154,7 @@ class Approval {
       this.#wanted === null &&
       error instanceof ApiError &&
       error.code === 'approval_required' &&
-      who().person_id
+      currentCaller().person_id
     ) {
       this.#become(
         'request',
@@ -181,12 +181,12 @@ class Approval {
   /**
    * @param {string | null} wanted
    * @param {string | null} words
-   * @param {...unknown} said
+   * @param {...unknown} content
    */
-  #become(wanted, words, ...said) {
+  #become(wanted, words, ...content) {
     this.#wanted = wanted
     this.label(words)
-    put(this.element, said)
+    put(this.element, content)
     this.element.querySelector('textarea')?.focus()
   }
 }
@@ -221,9 +221,9 @@ export function showSecret(title, secret, text) {
 
 /** Return a button that copies a text and shows the result next to it. @param {string} text */
 export function copyButton(text) {
-  const said = one(html`<span class="soft" role="status"></span>`)
+  const status = one(html`<span class="soft" role="status"></span>`)
   return html`<div class="actions">
-    <button type="button" @click=${async () => put(said, await copied(text))}>Copy</button>${said}
+    <button type="button" @click=${async () => put(status, await copyText(text))}>Copy</button>${status}
   </div>`
 }
 
@@ -234,13 +234,13 @@ export function copyButton(text) {
  * @param {unknown} question.body
  * @param {unknown} question.action the text of the main button
  * @param {(headers: Record<string, string>) => Promise<unknown>} question.run
- * @param {string} question.said a sentence after success
+ * @param {string} question.success a sentence after success
  * @param {string} [question.failed] a sentence
  * @param {boolean} [question.danger] whether it is irreversible
  */
-export async function confirm({ run, said, ...question }) {
+export async function confirm({ run, success, ...question }) {
   const done = await ask({ ...question, run: (_form, headers) => run(headers).then(() => true) })
-  if (done) announce(said)
+  if (done) announce(success)
   return done !== null
 }
 

@@ -2,7 +2,7 @@
 
 import { clock, shownTimes } from '../format.js'
 import { html, one, put } from '../html.js'
-import { aged, follow, oldest, soon } from '../live.js'
+import { aged, subscribe, oldest, scheduleRender } from '../live.js'
 import { facts } from './panel.js'
 
 const SILENCED = 'rescind.keys'
@@ -42,7 +42,7 @@ export function isHeard({ target, ctrlKey, metaKey, altKey }) {
 function turn(name) {
   shownTimes[name] = !shownTimes[name]
   localStorage.setItem(TIMES, JSON.stringify(shownTimes))
-  soon()
+  scheduleRender()
 }
 
 document.addEventListener('keydown', (event) => {
@@ -63,7 +63,7 @@ document.addEventListener('keydown', (event) => {
 export function showBar(place, signal) {
   const button = (/** @type {string} */ words, /** @type {string} */ title, /** @type {() => unknown} */ run) =>
     html`<button type="button" class="quiet" title=${title} @click=${run}>${words}</button>`
-  follow(() => {
+  subscribe(() => {
     const entry = oldest()
     const old = entry && aged(entry)
     const failed = entry?.error?.status === 0 ? 'No response' : 'Not refreshed'

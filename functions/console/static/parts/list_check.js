@@ -3,7 +3,7 @@
 import { call } from '../api.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { begun, dropUnreadable, followed, forget, remember, remembered, seen } from '../pinned.js'
+import { resumeTrust, dropUnreadable, updateTrust, forget, remember, readRemembered, lastSeenList } from '../pinned.js'
 import { findValidKeys, isPin, NoEd25519, Refused as NotTrusted } from '../vendor/rescind-trust.js'
 import { CHECKS, Refused, verify } from '../verify.js'
 import { exactInput, field, submitted, tick } from './dialog.js'
@@ -76,7 +76,7 @@ const REPORT = 'Contact the operator of the service: it never publishes such an 
 /** @param {AbortSignal} signal */
 export function verifyCard(signal) {
   const dropped = dropUnreadable()
-  const before = remembered()
+  const before = readRemembered()
   const result = one(html`<div class="body" role="status"></div>`)
   const check = submitted(async (form) => {
     const pin = String(form.get('pin')).trim()
@@ -84,7 +84,7 @@ export function verifyCard(signal) {
       put(
         result,
         isPin(pin)
-          ? await checked(pin, form.has('keep'), signal)
+          ? await verifyCurrent(pin, form.has('keep'), signal)
           : banner(
               'revoked',
               html`<strong>Invalid pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of an SRL
@@ -126,7 +126,7 @@ export function verifyCard(signal) {
  * @param {boolean} keep
  * @param {AbortSignal} signal
  */
-async function checked(pin, keep, signal) {
+async function verifyCurrent(pin, keep, signal) {
   const status = /** @type {Api.ListStatus} */ (
     (await call('GET', '/v1/revocations/srl/status', undefined, { signal })).body
   )
@@ -136,7 +136,7 @@ async function checked(pin, keep, signal) {
       html`<strong>The SRL has ${number(status.count)} warrants.</strong> This page does not load SRLs with more than
         ${number(LONGEST)}. Use <code>rescind srl verify</code>.`,
     )
-  const state = begun(pin)
+  const state = resumeTrust(pin)
   /** @type {Found} */
   const found = { state, list: null, content: null }
   try {
@@ -163,12 +163,12 @@ async function checked(pin, keep, signal) {
  */
 async function find(found, keep, signal) {
   const keys = async () => {
-    found.state = await followed(found.state, signal)
+    found.state = await updateTrust(found.state, signal)
     // Before it is used (TRUST-12).
     if (keep) remember(found.state)
     const { held, list } = found.state
     if (!held) return null
-    found.list = seen(held, list)
+    found.list = lastSeenList(held, list)
     return findValidKeys(held, 'lists', Date.now())
   }
   const first = await keys()
@@ -207,15 +207,15 @@ function failure(error) {
  * @param {Failed | null} failed
  */
 function results({ state: { held }, list, content }, failed) {
-  const stopped = failed ? ORDER.indexOf(failed.check) : ORDER.length
+  const last = failed ? ORDER.indexOf(failed.check) : ORDER.length
   const line = (/** @type {Check} */ check, /** @type {number} */ place) => {
     const [words, yes] = WORDS[check]
     // Without an earlier SRL, a rollback cannot be detected.
     const passed = check === 'version' && !list ? tag('unknown', 'unknown') : tag('force', 'passed')
     const [detail, mark] =
-      place < stopped
+      place < last
         ? [held && content ? yes(held, content, list) : '', passed]
-        : place === stopped
+        : place === last
           ? [failed?.message, tag('revoked', 'failed')]
           : ['', tag('unknown', 'not checked')]
     return html`<div>

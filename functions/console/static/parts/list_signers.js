@@ -3,7 +3,7 @@
 import { now, post } from '../api.js'
 import { short } from '../format.js'
 import { html } from '../html.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { ask } from './dialog.js'
 import { announce, copy, when } from './panel.js'
 
@@ -45,8 +45,8 @@ export const signers = {
   sub: (key) => html`${meaning(key)} · created ${when(key.created_at)}`,
   actions: (key) => [
     { title: 'Copy public key', run: () => copy(key.public_key) },
-    may() && key.status === 'pending' && { title: 'Activate…', run: () => activate(key) },
-    may() && key.status !== 'revoked' && { title: 'Revoke…', run: () => revoke(key), danger: true },
+    hasScope() && key.status === 'pending' && { title: 'Activate…', run: () => activate(key) },
+    hasScope() && key.status !== 'revoked' && { title: 'Revoke…', run: () => revoke(key), danger: true },
   ],
   empty: html`<p>No SRL signers yet.</p>`,
 }
@@ -55,7 +55,7 @@ export const signers = {
 export function buttons(keys) {
   const pending = keys.find(({ status }) => status === 'pending')
   return (
-    may() &&
+    hasScope() &&
     keys.length > 0 &&
     html` ${!pending && html`<button type="button" @click=${create}>Create signer…</button>`}
       <button type="button" @click=${() => rotate(pending)}>Rotate signer now…</button>`

@@ -3,9 +3,9 @@
 import { call, exported, now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { begun, followed, remember } from '../pinned.js'
+import { resumeTrust, updateTrust, remember } from '../pinned.js'
 import {
-  Broken,
+  CorruptLog,
   bundlePath,
   checkpoint,
   entryOf,
@@ -79,7 +79,7 @@ function failure(error, again) {
       'revoked',
       html`<strong>The trust document was rejected.</strong> ${(REASONS[error.reason] ?? REASONS.malformed).join(' ')}`,
     )
-  if (error instanceof Broken)
+  if (error instanceof CorruptLog)
     return banner(
       'revoked',
       html`<strong>The log is not intact.</strong> ${error.message} Run <code>rescind audit-log verify</code> on another
@@ -96,15 +96,15 @@ function failure(error, again) {
 async function check(pin, place, signal) {
   const note = new TextDecoder().decode((await call('GET', '/v1/audit-logs/checkpoint', undefined, { signal })).body)
   const signed = checkpoint(note)
-  const { keys, anchor } = await trusted(pin, signed, signal)
-  if (!(await isSignedBy(signed, keys))) throw new Broken('No trusted key signed the checkpoint.')
+  const { keys, anchor } = await trustedKeys(pin, signed, signal)
+  if (!(await isSignedBy(signed, keys))) throw new CorruptLog('No trusted key signed the checkpoint.')
   /** @type {Map<string, Leaf>} */
   const leaves = new Map()
-  if (!(await readLeaves(signed, anchor, leaves, place, signal))) return stopped()
+  if (!(await readLeaves(signed, anchor, leaves, place, signal))) return stoppedNotice()
   const pending = await readEntries(leaves, place, signal)
-  if (pending === null) return stopped()
+  if (pending === null) return stoppedNotice()
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
-  if (missing) throw new Broken(`Entry svc_evt_${missing.entry} was deleted before the end of its retention.`)
+  if (missing) throw new CorruptLog(`Entry svc_evt_${missing.entry} was deleted before the end of its retention.`)
   const still = `${count(pending, 'entry', 'entries')} of the last ten minutes ${pending === 1 ? 'is' : 'are'}`
   return banner(
     'force',
@@ -125,10 +125,10 @@ async function check(pin, place, signal) {
  * @param {AbortSignal} signal
  * @returns {Promise<{keys: Bytes[], anchor: LogAnchor | null}>}
  */
-async function trusted(pin, { origin }, signal) {
+async function trustedKeys(pin, { origin }, signal) {
   if (!isPin(pin)) return { keys: [keyOf(pin, origin)], anchor: null }
-  const before = begun(pin)
-  const after = await followed(before, signal)
+  const before = resumeTrust(pin)
+  const after = await updateTrust(before, signal)
   // If an older document is remembered, the person chose to remember.
   if (before.held) remember(after)
   const { held } = after
@@ -137,12 +137,12 @@ async function trusted(pin, { origin }, signal) {
   return { keys: findValidKeys(held, 'log', Date.now()), anchor }
 }
 
-const stopped = () => banner('info', 'Stopped. The log was not verified.')
+const stoppedNotice = () => banner('info', 'Stopped. The log was not verified.')
 
 /**
  * Read all leaves, and compare their root with the signed root, and with the anchor's root at its size.
  *
- * Throws `Broken`. Returns whether the end was reached.
+ * Throws `CorruptLog`. Returns whether the end was reached.
  * @param {Checkpoint} signed
  * @param {LogAnchor | null} anchor
  * @param {Map<string, Leaf>} leaves
@@ -151,7 +151,7 @@ const stopped = () => banner('info', 'Stopped. The log was not verified.')
  */
 async function readLeaves(signed, anchor, leaves, place, signal) {
   if (anchor && anchor.size > signed.size)
-    throw new Broken(
+    throw new CorruptLog(
       `The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: ` +
         'it was truncated.',
     )
@@ -165,7 +165,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
       for (const record of records(bundle)) {
         tree.add(record)
         if (tree.size === anchor?.size && tree.root() !== toBase64(anchor.root))
-          throw new Broken('The log does not begin with the tree that the trust document names: it was rewritten.')
+          throw new CorruptLog('The log does not begin with the tree that the trust document names: it was rewritten.')
         const found = leaf(record)
         leaves.set(found.entry, found)
       }
@@ -175,14 +175,14 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
     signal,
   )
   if (whole && tree.root() !== signed.root)
-    throw new Broken('The leaves do not match the signed root: a record was changed, removed, inserted or moved.')
+    throw new CorruptLog('The leaves do not match the signed root: a record was changed, removed, inserted or moved.')
   return whole
 }
 
 /**
  * Compare each entry with its leaf, and remove the leaf from `leaves`.
  *
- * Throws `Broken`. Returns how many entries have no leaf yet, or null if it was stopped.
+ * Throws `CorruptLog`. Returns how many entries have no leaf yet, or null if it was stopped.
  * @param {Map<string, Leaf>} leaves
  * @param {Element} place
  * @param {AbortSignal} signal
@@ -210,7 +210,7 @@ async function readEntries(leaves, place, signal) {
 }
 
 /**
- * Return 1 for an entry that is too new for the log. Throws `Broken`.
+ * Return 1 for an entry that is too new for the log. Throws `CorruptLog`.
  * @param {{id: string, sha256: string}} entry
  * @param {Map<string, Leaf>} leaves
  */
@@ -218,10 +218,10 @@ function compare({ id, sha256 }, leaves) {
   const name = id.replace('svc_evt_', '')
   const appended = leaves.get(name)
   if (!appended) {
-    if (madeAt(name) < now() / 1000 - APPEND_SECONDS) throw new Broken(`Entry ${id} was never appended.`)
+    if (madeAt(name) < now() / 1000 - APPEND_SECONDS) throw new CorruptLog(`Entry ${id} was never appended.`)
     return 1
   }
-  if (appended.sha256 !== sha256) throw new Broken(`Entry ${id} was changed after it was appended.`)
+  if (appended.sha256 !== sha256) throw new CorruptLog(`Entry ${id} was changed after it was appended.`)
   leaves.delete(name)
   return 0
 }

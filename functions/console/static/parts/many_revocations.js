@@ -3,11 +3,11 @@
 import { ApiError } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { may } from '../session.js'
+import { hasScope } from '../session.js'
 import { Run } from './batch.js'
-import { decoded, Unreadable, written } from './csv.js'
+import { decodeText, Unreadable, formatCsv } from './csv.js'
 import { field, submitted, tick } from './dialog.js'
-import { advice, announce, banner, forbidden, heading, named, problem, ready } from './panel.js'
+import { advice, announce, banner, forbidden, heading, userText, problem, ready } from './panel.js'
 import { download } from './progress.js'
 import { MOST, MOST_BYTES, read } from './warrant_lines.js'
 
@@ -23,7 +23,7 @@ const SHOWN = 100
  * @param {AbortSignal} signal
  */
 export async function showMany(main, signal) {
-  const isAllowed = may('revoker')
+  const isAllowed = hasScope('revoker')
   const words = 'The service previews the result first. Nothing changes until you press Revoke.'
   put(
     main,
@@ -133,7 +133,7 @@ class Many {
     try {
       if (file.size > MOST_BYTES)
         throw new Unreadable(`The file is larger than ${MOST_BYTES / 1_000_000} MB. Split it.`)
-      const text = decoded(new Uint8Array(await file.arrayBuffer()))
+      const text = decodeText(new Uint8Array(await file.arrayBuffer()))
       this.#file = { name: file.name, size: file.size, text }
       this.#become()
     } catch (error) {
@@ -201,7 +201,7 @@ class Many {
       <h2 id="would" tabindex="-1">Preview</h2>
       <div class="body">
         <ul class="plain">
-          ${wouldBe(lines, open, check.counted('already_revoked'), bad)}
+          ${describePreview(lines, open, check.counted('already_revoked'), bad)}
         </ul>
         ${
           bad.length > 0 && [
@@ -246,7 +246,7 @@ class Many {
       result: html`<section class="panel" aria-labelledby="done">
         <h2 id="done" tabindex="-1">Result</h2>
         <div class="body">
-          ${told(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
+          ${describeResult(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
           <div class="actions">
             ${
               open > 0 &&
@@ -254,7 +254,7 @@ class Many {
                 Continue with the other ${number(open)}
               </button>`
             }
-            <button type="button" @click=${() => keep(run, given)}>Download result (CSV)</button>
+            <button type="button" @click=${() => saveResult(run, given)}>Download result (CSV)</button>
             <a class="button" href=${`#/changes/${run.batch}`}>Propagation</a>
           </div>
           <p class="soft">
@@ -273,7 +273,7 @@ class Many {
  * @param {number} already
  * @param {BadLine[]} bad
  */
-function wouldBe({ repeated, unread }, open, already, bad) {
+function describePreview({ repeated, unread }, open, already, bad) {
   const line = (/** @type {number} */ many, /** @type {string} */ one_, /** @type {string} */ several) =>
     many > 0 && html`<li><strong>${number(many)}</strong> ${many === 1 ? one_ : several}</li>`
   return [
@@ -290,7 +290,7 @@ function wouldBe({ repeated, unread }, open, already, bad) {
  * @param {Run} run
  * @param {ApiError | null} fault
  */
-function told(run, fault) {
+function describeResult(run, fault) {
   const revoked = run.counted('revoked') + run.counted('already_revoked') + run.counted('extended')
   const [unheard, failed, open] = [run.counted('no_answer'), run.failed().length, run.open.length]
   const done = html`<strong>${count(revoked, 'warrant is', 'warrants are')} revoked.</strong>`
@@ -317,7 +317,9 @@ const badLines = (lines) =>
     <ul class="plain">
       ${lines
         .slice(0, SHOWN)
-        .map(({ line, text, why }) => html`<li>${number(line)}: ${named(text)} <span class="soft">${why}</span></li>`)}
+        .map(
+          ({ line, text, why }) => html`<li>${number(line)}: ${userText(text)} <span class="soft">${why}</span></li>`,
+        )}
     </ul>
     ${lines.length > SHOWN && html`<p class="soft">The first ${number(SHOWN)} of them. The result file has all.</p>`}
   </div>`
@@ -327,7 +329,7 @@ const badLines = (lines) =>
  * @param {Run} run
  * @param {Given} given
  */
-function keep(run, { warrants, bad, check }) {
+function saveResult(run, { warrants, bad, check }) {
   const left = new Set(bad.map(({ line }) => line))
   const rows = warrants
     .filter(({ line }) => !left.has(line))
@@ -345,6 +347,6 @@ function keep(run, { warrants, bad, check }) {
   }))
   const all = [...rows, ...others].sort((one_, other) => one_.line - other.line).map(Object.values)
   download(`${run.batch}.csv`, 'text/csv', [
-    written([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...all]),
+    formatCsv([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...all]),
   ])
 }

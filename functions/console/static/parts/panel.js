@@ -1,7 +1,7 @@
 /** Parts of all pages: headings, banners, facts, times, names, and failures with advice. */
 
 import { ApiError, now } from '../api.js'
-import { exactly, nameOf, span, told } from '../format.js'
+import { exactly, nameOf, span, formatTime } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
@@ -99,7 +99,7 @@ export const heading = (title, text = null, actions = null) =>
  * @param {string} [never]
  */
 export const when = (time, never = 'never') =>
-  time ? html`<time datetime=${time} title=${exactly(time)}>${told(time, now())}</time>` : never
+  time ? html`<time datetime=${time} title=${exactly(time)}>${formatTime(time, now())}</time>` : never
 
 /**
  * Return the duration until a time.
@@ -111,13 +111,13 @@ export const left = (time) => span((Date.parse(time) - now()) / 1000)
  * Return a name or a reason, which may be in any script.
  * @param {unknown} text
  */
-export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
+export const userText = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
 
 /**
  * Return a name of a thing. A long name is cut in its middle, because the end distinguishes it.
  * @param {string} name
  */
-export const called = (name) =>
+export const objectName = (name) =>
   html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
 
 /**
@@ -127,7 +127,7 @@ export const called = (name) =>
  */
 export function person(identity, key = null) {
   const [id = ''] = identity.split('@')
-  const name = called(nameOf(identity, key))
+  const name = objectName(nameOf(identity, key))
   return id.startsWith('svc_ak_') ? html`<a href=${`#/api-keys/${id}`}>${name}</a>` : name
 }
 
@@ -141,13 +141,13 @@ function cut(name) {
  * Copy a text to the clipboard, and announce it.
  * @param {string} text
  */
-export const copy = async (text) => announce(await copied(text))
+export const copy = async (text) => announce(await copyText(text))
 
 /**
  * Copy a text to the clipboard. Resolves with a message.
  * @param {string} text
  */
-export async function copied(text) {
+export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text)
     return 'Copied.'

@@ -53,9 +53,9 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
  * @param {{name?: string, share?: number}} [bar] `share`: of the whole, if known
  */
 export async function advance(place, step, signal, { name = 'Work in progress', share } = {}) {
-  let stopped = false
+  let isStopped = false
   const stop = () => {
-    stopped = true
+    isStopped = true
   }
   const draw = (/** @type {number | undefined} */ done, words = '') =>
     put(
@@ -66,10 +66,10 @@ export async function advance(place, step, signal, { name = 'Work in progress', 
     )
   draw(share)
   try {
-    while (!stopped && !signal.aborted) {
-      const said = await step()
-      if (said === null) return true
-      draw(said.share, said.words)
+    while (!isStopped && !signal.aborted) {
+      const progress = await step()
+      if (progress === null) return true
+      draw(progress.share, progress.words)
     }
     return false
   } finally {

@@ -3,9 +3,9 @@
 import { call, now, post, remove } from '../api.js'
 import { count, tokenWords } from '../format.js'
 import { html, one, put } from '../html.js'
-import { MANIFESTS, Undoing } from './batch.js'
+import { MANIFESTS, UnrevokeRun } from './batch.js'
 import { APPROVAL, ask, choice, confirm, exactInput, field, reasonField } from './dialog.js'
-import { announce, banner, named, problem } from './panel.js'
+import { announce, banner, userText, problem } from './panel.js'
 import { WARRANT_PATTERN } from './warrant_lines.js'
 
 /** Kinds of revoked objects, and their words. @type {[string, string][]} */
@@ -87,11 +87,11 @@ export async function unrevoke(record) {
     failed: 'The warrant could not be unrevoked.',
     body: [
       html`<p><strong>${tokenWords(record) || record.warrant_id}</strong></p>`,
-      named(record.reason),
+      userText(record.reason),
       validAgain('The warrant is'),
     ],
     run: (headers) => remove(`/v1/revocations/${record.id}`, headers),
-    said: 'Warrant unrevoked.',
+    success: 'Warrant unrevoked.',
   })
 }
 
@@ -117,8 +117,8 @@ export async function unrevokeBatch(place, batch, signal) {
   )
   if (!manifest) return
   const action = `Unrevoke ${count(manifest.count, 'warrant')}`
-  const undoing = new Undoing(manifest, signal)
-  const [first, ...rest] = undoing.parts
+  const run = new UnrevokeRun(manifest, signal)
+  const [first, ...rest] = run.parts
   const begun = await ask({
     title: `${action}?`,
     action,
@@ -127,24 +127,24 @@ export async function unrevokeBatch(place, batch, signal) {
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
       const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
-      if (first) await undoing.apply(first, reason, headers)
+      if (first) await run.apply(first, reason, headers)
       return { reason, headers }
     },
     body: [validAgain('Each of these warrants is'), reasonField('For the audit log.')],
   })
   if (!begun) return
   try {
-    await undoing.go(place, rest, begun.reason, begun.headers)
+    await run.go(place, rest, begun.reason, begun.headers)
   } catch (error) {
-    return failed(error, `${count(undoing.taken, 'warrant')} unrevoked, perhaps more. You can safely try again.`)
+    return failed(error, `${count(run.unrevoked, 'warrant')} unrevoked, perhaps more. You can safely try again.`)
   }
-  const { taken } = undoing
+  const { unrevoked } = run
   put(
     place,
     banner(
       'force',
-      html`<strong>${count(taken, 'warrant')} unrevoked.</strong> Online checks accept ${taken === 1 ? 'it' : 'them'}
-        immediately, authorizers once they receive the change.`,
+      html`<strong>${count(unrevoked, 'warrant')} unrevoked.</strong> Online checks accept
+        ${unrevoked === 1 ? 'it' : 'them'} immediately, authorizers once they receive the change.`,
       html`<a class="button" href=${`#/audit?batch=${manifest.unrevoke_batch_id}`}>View audit entries</a>`,
     ),
   )

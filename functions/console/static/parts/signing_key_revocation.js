@@ -4,7 +4,7 @@ import { now, post } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { layout, MOST, tree } from '../pictures/signing_keys.js'
-import { reached, shown } from '../signing_keys.js'
+import { cascadeOf, visibleItems } from '../signing_keys.js'
 import { ask, field, reasonField, tick } from './dialog.js'
 import { picture } from './panel.js'
 
@@ -23,7 +23,7 @@ const MANY = { warrants: 100, keys: 10 }
  * @param {AbortSignal} signal
  * @returns {Promise<Api.RevokedSigningKey>}
  */
-export const rehearse = (id, cascade, signal) =>
+export const dryRun = (id, cascade, signal) =>
   post(`/v1/keys/${id}/revoke`, { reason: 'Dry run', cascade, dry_run: true }, { signal })
 
 /**
@@ -34,8 +34,8 @@ export const rehearse = (id, cascade, signal) =>
  * @param {Reach} reach
  * @param {Place} place
  */
-export function stopped({ keys = 0 }, place) {
-  const all = reached(place)
+export function affectedKeys({ keys = 0 }, place) {
+  const all = cascadeOf(place)
   const versions = [...all]
     .filter((each) => each !== place)
     .flatMap(({ older }) => older)
@@ -50,8 +50,8 @@ export function stopped({ keys = 0 }, place) {
  * @param {Reach} reach
  * @param {Place} place
  */
-export const effect = (reach, place) =>
-  `affects ${stopped(reach, place)} and ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
+export const describeImpact = (reach, place) =>
+  `affects ${affectedKeys(reach, place)} and ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
 
 /** @param {Reach} reach */
 const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
@@ -67,8 +67,8 @@ const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys 
  */
 export async function revoke(place, version, signal) {
   const id = version?.id ?? place.key.id
-  const alone = await rehearse(id, false, signal)
-  const all = alone.descendants ? await rehearse(id, true, signal) : null
+  const alone = await dryRun(id, false, signal)
+  const all = alone.descendants ? await dryRun(id, true, signal) : null
   return new Question(place, version, alone, all).ask(id)
 }
 
@@ -101,13 +101,13 @@ class Question {
     const answer = await ask({
       title: this.version ? html`Revoke version ${this.version.version} of ${name}` : html`Revoke ${name}`,
       body: html`${!this.version && html`<div class="goes-dark">${this.#picture.element}</div>`}
-      ${this.all ? this.#choice() : html`<p>The revocation ${this.#effect(false)}. This cannot be undone.</p>`}
+      ${this.all ? this.#choice() : html`<p>The revocation ${this.#describe(false)}. This cannot be undone.</p>`}
       ${reasonField('Shown in the audit log and in every check of a warrant.', 500)} ${this.#typed}`,
       action: this.#words,
       run: async (form, headers) => {
         isTried = true
         await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
-        return { done: true, text: this.#told() }
+        return { done: true, text: this.#describeResult() }
       },
       danger: true,
       wide: Boolean(this.all),
@@ -132,8 +132,8 @@ class Question {
     }
     return html`<fieldset>
       <legend>Scope of the revocation. This cannot be undone.</legend>
-      ${option(false, 'Only this key:', `${this.#effect(false)}. ${stay}`)}
-      ${option(true, 'With descendants:', `${this.#effect(true)}.`)}
+      ${option(false, 'Only this key:', `${this.#describe(false)}. ${stay}`)}
+      ${option(true, 'With descendants:', `${this.#describe(true)}.`)}
     </fieldset>`
   }
 
@@ -143,7 +143,7 @@ class Question {
     if (cascade === null) return
     const words = cascade ? 'Revoke with descendants' : 'Revoke key'
     put(this.#words, this.version ? `Revoke version ${this.version.version}` : words)
-    put(this.#typed, isMany(this.#reach(cascade)) && this.#nameField())
+    put(this.#typed, isMany(this.#impact(cascade)) && this.#nameField())
     this.#picture.redraw()
   }
 
@@ -156,34 +156,37 @@ class Question {
       input.setCustomValidity(input.value.normalize().trim() === name ? '' : 'Enter the exact name of the key.')
     input.addEventListener('input', judge)
     judge()
-    return field('Key name', input, `Enter the name to confirm: the revocation ${this.#effect(this.cascade)}.`)
+    return field('Key name', input, `Enter the name to confirm: the revocation ${this.#describe(this.cascade)}.`)
   }
 
   /** @param {boolean | null} cascade @returns {Reach} */
-  #reach(cascade) {
+  #impact(cascade) {
     return cascade && this.all ? this.all : this.alone
   }
 
   /** @param {boolean | null} cascade */
-  #effect(cascade) {
+  #describe(cascade) {
     const { alone, version } = this
     if (version) return `affects ${count(alone.warrants ?? 0, 'warrant')} of version ${version.version}`
-    return effect(this.#reach(cascade), this.place)
+    return describeImpact(this.#impact(cascade), this.place)
   }
 
   /** Describe the result. */
-  #told() {
-    const reach = this.#reach(this.cascade)
+  #describeResult() {
+    const reach = this.#impact(this.cascade)
     const { warrants = 0 } = reach
-    const what = this.version ? `version ${this.version.version}` : stopped(reach, this.place)
+    const what = this.version ? `version ${this.version.version}` : affectedKeys(reach, this.place)
     const note = 'Online checks refuse the warrants immediately, authorizers once they receive the change.'
     return `Revoked: ${what} and ${count(warrants, 'warrant')}. ${warrants ? note : ''}`.trim()
   }
 
   /** @param {number} width */
   #draw(width) {
-    const dark = this.cascade ? reached(this.place) : new Set([this.place])
-    const items = shown({ roots: [this.place], places: new Map() }, { folded: new Set(), whole: new Set(), found: '' })
+    const dark = this.cascade ? cascadeOf(this.place) : new Set([this.place])
+    const items = visibleItems(
+      { roots: [this.place], places: new Map() },
+      { folded: new Set(), whole: new Set(), found: '' },
+    )
     const more = items.length - MOST
     const name = `${this.place.key.name}, and its descendants; keys that would be revoked are hatched`
     const picture = tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })

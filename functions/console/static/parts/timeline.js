@@ -4,10 +4,10 @@ import { now } from '../api.js'
 import { brief } from '../changes.js'
 import { count, date, second, short } from '../format.js'
 import { html, one } from '../html.js'
-import { aged, read } from '../live.js'
-import { may } from '../session.js'
-import { folded, sentence } from './audit_sentences.js'
-import { facts, heading, named, problem, ready, skeleton } from './panel.js'
+import { aged, readCached } from '../live.js'
+import { hasScope } from '../session.js'
+import { collapseRuns, sentence } from './audit_sentences.js'
+import { facts, heading, userText, problem, ready, skeleton } from './panel.js'
 import { icon } from './tag.js'
 
 /** @typedef {import('../changes.js').Happened} Happened */
@@ -43,18 +43,18 @@ const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
 export function happened(query, more = [], name = null) {
   const from = `${date(now() - YEAR)}T00:00:00Z`
   const path = `/v1/audit-logs?${new URLSearchParams({ limit: String(MOST), from, ...query })}`
-  const entry = may('read-only', 'auditor') ? read(path, SECONDS) : null
+  const entry = hasScope('read-only', 'auditor') ? readCached(path, SECONDS) : null
   const id = query.resource_id
-  const named = (/** @type {string} */ what) => (id && name ? what.replace(short(id), name) : what)
-  const told = folded(entry?.data?.audit_logs ?? []).map((run) => {
+  const withName = (/** @type {string} */ what) => (id && name ? what.replace(short(id), name) : what)
+  const entries = collapseRuns(entry?.data?.audit_logs ?? []).map((run) => {
     const { who, did, what } = sentence(run)
     const isEnd = /revoke|create_batch|revocation\.(create|batch)/.test(run.action)
     const state = isEnd ? /** @type {const} */ ('revoked') : /** @type {const} */ ('info')
-    return { time: run.entries[0].timestamp, said: `${who} ${did} ${named(what)}`, state }
+    return { time: run.entries[0].timestamp, text: `${who} ${did} ${withName(what)}`, state }
   })
   // Within one second, the log has the newest first, and the publications follow.
   return {
-    list: [...more.toReversed(), ...told].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
+    list: [...more.toReversed(), ...entries].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
     entry,
   }
 }
@@ -63,9 +63,9 @@ export function happened(query, more = [], name = null) {
 export const timeline = ({ list, entry }) =>
   html` <ol class="timeline">
       ${list.map(
-        ({ time, said, state }) =>
+        ({ time, text, state }) =>
           html`<li>
-            ${icon(state)}<bdi class="said" dir="auto" title=${said}>${said}</bdi>
+            ${icon(state)}<bdi class="said" dir="auto" title=${text}>${text}</bdi>
             <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time>
           </li>`,
       )}
@@ -100,7 +100,7 @@ const happenedTo = (id, name) =>
  * @param {(found: any) => Thing} draw
  */
 export function thing(path, seconds, { title, href, noun }, draw) {
-  const entry = read(path, seconds)
+  const entry = readCached(path, seconds)
   if (entry.at || entry.error) ready()
   const back = html`<a href=${href}>All ${noun}s</a>`
   if (!entry.data)
@@ -114,7 +114,7 @@ export function thing(path, seconds, { title, href, noun }, draw) {
   const old = aged(entry)
   return [
     heading(
-      named(name),
+      userText(name),
       back,
       actions.map((each) => each && html`<button type="button" @click=${each.run}>${each.title}</button>`),
     ),

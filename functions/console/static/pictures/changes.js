@@ -1,6 +1,6 @@
 /** Chart of a change: the number of authorizers that were known to refuse, by seconds. */
 
-import { since, took } from '../changes.js'
+import { since, formatDuration } from '../changes.js'
 import { number } from '../format.js'
 import { one, html, svg } from '../html.js'
 import { measure } from './text.js'
@@ -41,8 +41,11 @@ export function layout(change, width, now) {
     const rank = curve.length < 2 ? known : 1 + (index * (known - 1)) / (curve.length - 1)
     return { x: x(seconds), y: y(rank), enforcement }
   })
-  const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({ x: x(seconds), text: took(seconds) }))
-  const shown = ticks
+  const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({
+    x: x(seconds),
+    text: formatDuration(seconds),
+  }))
+  const apartTicks = ticks
     .filter((tick, index) => index === 0 || tick.x - x(0) > 0)
     .reduce(apart, /** @type {typeof ticks} */ ([]))
   const levels = [0, registered, known].filter(
@@ -57,7 +60,7 @@ export function layout(change, width, now) {
     bottom: y(0),
     known: y(known),
     dots,
-    ticks: shown,
+    ticks: apartTicks,
     levels: levels.map((count) => ({ y: y(count), text: number(count) })),
     x,
     isOpen: !complete,
@@ -89,14 +92,16 @@ export function curve(change, width, now) {
   const old = at.dots.find(({ enforcement }) => enforcement === 'fail_closed')?.x ?? null
   const { total: registered, enforced, fail_closed: closed } = change.authorizers
   const ends =
-    change.propagation_curve.length <= DOTS ? change.propagation_curve.map(([seconds]) => took(seconds)).join(', ') : ''
+    change.propagation_curve.length <= DOTS
+      ? change.propagation_curve.map(([seconds]) => formatDuration(seconds)).join(', ')
+      : ''
   const refuse = `${number(enforced + closed)} of ${number(registered)} authorizers are known to refuse it`
-  const said = `${refuse}${ends && `, after ${ends}`}`
+  const label = `${refuse}${ends && `, after ${ends}`}`
   return one(
     html` <svg
       class="picture"
       role="img"
-      aria-label=${said}
+      aria-label=${label}
       width=${width}
       height=${HEIGHT}
       viewBox=${`0 0 ${width} ${HEIGHT}`}

@@ -3,7 +3,7 @@
 import { number } from '../format.js'
 import { html, one, svg } from '../html.js'
 import { shape } from '../parts/tag.js'
-import { label, signed, standing, summary } from '../signing_keys.js'
+import { label, warrantCount, keyState, summary } from '../signing_keys.js'
 import { cut, measure } from './text.js'
 
 /** @typedef {import('../signing_keys.js').Item} Item */
@@ -234,16 +234,16 @@ function node({ item, x, y, w }, drawing, hatching) {
     .filter(Boolean)
     .join(' ')
   const behind = item.members ? '' : cards(Math.min(3, item.place.older.length), w)
-  const amount = number(signed(item) ?? 0)
+  const amount = number(warrantCount(item) ?? 0)
   const room = amount === '0' ? 0 : measure(amount) + 8
   const isOperated = drawing.active !== undefined
   // Attributes for the keyboard and a screen reader.
-  const told = (/** @type {unknown} */ value) => (isOperated && value !== null ? String(value) : null)
+  const attr = (/** @type {unknown} */ value) => (isOperated && value !== null ? String(value) : null)
   return svg`
-    <g class=${classes} transform=${`translate(${x} ${y})`} role=${told('treeitem')} data-id=${told(item.id)}
-      tabindex=${told(item.id === drawing.active ? 0 : -1)} aria-label=${told(label(item, drawing))}
-      aria-level=${told(item.depth + 1)} aria-posinset=${told(item.position)} aria-setsize=${told(item.size)}
-      aria-selected=${told(isChosen)} aria-expanded=${told(item.open)}>
+    <g class=${classes} transform=${`translate(${x} ${y})`} role=${attr('treeitem')} data-id=${attr(item.id)}
+      tabindex=${attr(item.id === drawing.active ? 0 : -1)} aria-label=${attr(label(item, drawing))}
+      aria-level=${attr(item.depth + 1)} aria-posinset=${attr(item.position)} aria-setsize=${attr(item.size)}
+      aria-selected=${attr(isChosen)} aria-expanded=${attr(item.open)}>
       ${behind && svg`<path class="behind" d=${behind}/>`}
       <rect class="box" width=${w} height=${HEIGHT} rx="6" fill=${isDark ? `url(#${hatching})` : null}></rect>
       <rect class="strip" y="6" width="5" height=${HEIGHT - 12} rx="1.5"></rect>
@@ -277,7 +277,7 @@ function words(item, now) {
     return { state, name, note: exceptions || 'all active' }
   }
   const { key } = item.place
-  const { state, word } = standing(item.place, now)
+  const { state, word } = keyState(item.place, now)
   const version = key.version ? ` · v${key.version}` : ''
   return { state, name: key.name, note: `${key.type} · ${word}${version}` }
 }

@@ -1,10 +1,10 @@
 /** Starts the console: signs in, and shows the page that the address names after its `#`. */
 
 import { ApiError, behind, events, sleep } from './api.js'
-import { mark, showDoor } from './door.js'
+import { mark, showSignIn } from './sign_in_page.js'
 import { number, span } from './format.js'
 import { html, one, put, svg } from './html.js'
-import { announce, banner, copy, heading, problem, ready, skeleton } from './parts/panel.js'
+import { announce, banner, copy, heading, problem, ready, skeleton } from './components/panel.js'
 import {
   exchangeCredential,
   sendToOpener,
@@ -97,7 +97,7 @@ async function start() {
         )
         tellTabs()
       }
-      return showDoor(place, showShell, null, null, accept)
+      return showSignIn(place, showShell, null, null, accept)
     } else if (kind === 'signed-in') {
       if (!(await signedIn(given))) return
     } else if (!(await restoreSession())) return close()
@@ -134,7 +134,7 @@ async function signedIn(answer) {
   if (flow.again) {
     put(
       place,
-      html`<main class="door">
+      html`<main class="sign-in">
         ${mark()}
         <h1>You are signed in</h1>
         <p>You can close this window.</p>
@@ -158,7 +158,7 @@ function close(why = null, error = null) {
   staying.abort()
   closeDialog()
   showWaiting(0)
-  showDoor(place, showShell, why, error)
+  showSignIn(place, showShell, why, error)
 }
 
 /** Draw the frame around each page. */
@@ -213,7 +213,7 @@ function showShell() {
   )
   void keepFrame(staying.signal)
   // Load the palette early, so that Ctrl-K does not wait for the script.
-  void showPage().then(() => import('./palette.js'))
+  void showPage().then(() => import('./command_palette.js'))
 }
 
 const picture = (/** @type {string} */ path) =>
@@ -252,7 +252,7 @@ function paint() {
 /** Open the palette. */
 async function search() {
   if (!isOpen() || document.querySelector('dialog[open]')) return
-  const { show } = await import('./palette.js')
+  const { show } = await import('./command_palette.js')
   const go = (/** @type {string} */ hash) => void (location.hash = hash)
   const paths = Object.fromEntries(PAGES.map(([name, , , path]) => [name, path]))
   const acts = ACTS.filter(([, , , ...scopes]) => hasScope(...scopes))
@@ -302,8 +302,8 @@ async function act(page) {
  */
 async function keepFrame(signal) {
   const [{ subscribe, readCached }, { showBar }] = await Promise.all([
-    import('./live.js'),
-    import('./parts/keyboard.js'),
+    import('./store.js'),
+    import('./components/keyboard.js'),
   ])
   if (signal.aborted) return
   if (hasScope('read-only', 'auditor'))

@@ -3,7 +3,7 @@
 import { clock, count, number, present, second, short, span, tokenWords } from './format.js'
 
 /** @typedef {Api.Change} Change */
-/** @typedef {import('./parts/tag.js').State} State */
+/** @typedef {import('./components/tag.js').State} State */
 /**
  * @typedef {object} Stage `since`: the time from the change to this stage; `share`: the drawn part of its ring, from 0
  *   to 1

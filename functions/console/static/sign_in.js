@@ -7,7 +7,7 @@
 
 import { ApiError } from './api.js'
 import { concat, sha256, toBase64 } from './bytes.js'
-import { withProgress, keyForm } from './door.js'
+import { withProgress, keyForm } from './sign_in_page.js'
 import { html, one } from './html.js'
 import { exchangeCredential, rememberTenant, tabs, tenant } from './session.js'
 

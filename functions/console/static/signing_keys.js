@@ -2,7 +2,7 @@
 
 import { count, number } from './format.js'
 
-/** @typedef {import('./parts/tag.js').State} State */
+/** @typedef {import('./components/tag.js').State} State */
 
 /**
  * A key with its superseded versions, newest first, and its child keys.

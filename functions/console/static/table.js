@@ -6,13 +6,13 @@
 
 import { count, number, present } from './format.js'
 import { html, one, put } from './html.js'
-import { aged, subscribe, memoizeLast, readCached, scheduleRender } from './live.js'
-import { formatCsv } from './parts/csv.js'
-import { choice, field, submitted, tick } from './parts/dialog.js'
-import { isHeard, isSilent } from './parts/keyboard.js'
-import { problem, ready, skeleton, when } from './parts/panel.js'
-import { download } from './parts/progress.js'
-import { glyph, icon, stateOf, tag } from './parts/tag.js'
+import { aged, subscribe, memoizeLast, readCached, scheduleRender } from './store.js'
+import { formatCsv } from './components/csv.js'
+import { choice, field, submitted, tick } from './components/dialog.js'
+import { isHeard, isSilent } from './components/keyboard.js'
+import { problem, ready, skeleton, when } from './components/panel.js'
+import { download } from './components/progress.js'
+import { glyph, icon, stateOf, tag } from './components/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
 
 /**
@@ -31,10 +31,10 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  *   filter
  */
 /** @typedef {{title: string, run: () => unknown, danger?: boolean}} Action */
-/** @typedef {{title: string, state: import('./parts/tag.js').State, note?: string}} Group */
+/** @typedef {{title: string, state: import('./components/tag.js').State, note?: string}} Group */
 /** @typedef {{id: string, title: string, type?: string, options?: string[], hint?: string}} Field */
 /** @typedef {{id: string | null, value: string, text: string}} Term part of a filter: `column:value`, or a word */
-/** @typedef {{title: string, query: string, state?: import('./parts/tag.js').State}} Facet */
+/** @typedef {{title: string, query: string, state?: import('./components/tag.js').State}} Facet */
 /**
  * @typedef {object} Spec
  * @property {string} id page in the address, and name of files
@@ -182,7 +182,7 @@ const sideOf = ({ kind }) => (kind === 'number' ? kind : null)
 export class Table {
   /** @type {any[] | null} */
   #rows = null
-  /** @type {import('./live.js').Entry | null} */
+  /** @type {import('./store.js').Entry | null} */
   #entry = null
   /** Rows that match the filter. @type {any[]} */
   #found = []
@@ -231,7 +231,7 @@ export class Table {
 
   /**
    * Show rows of a response.
-   * @param {import('./live.js').Entry} entry
+   * @param {import('./store.js').Entry} entry
    * @param {any[] | null} [rows]
    */
   draw(entry, rows = entry.data) {
@@ -474,7 +474,7 @@ export class Table {
   }
 
   #body() {
-    const entry = /** @type {import('./live.js').Entry} */ (this.#entry)
+    const entry = /** @type {import('./store.js').Entry} */ (this.#entry)
     const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be loaded.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
@@ -632,7 +632,7 @@ export class Table {
     )
   }
 
-  /** Return the buttons that load more rows. @param {import('./live.js').Pages} pages */
+  /** Return the buttons that load more rows. @param {import('./store.js').Pages} pages */
   #more(pages) {
     if (pages.isLoading) return html`<span>Loading …</span>${button('flat', 'Stop', () => pages.stop())}`
     const left = pages.left(this.#entry?.data?.length ?? 0)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { collapseRuns, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
+import { collapseRuns, sentence } from '../../../functions/console/static/components/audit_sentences.js'
 import { CorruptLog, bundlePath, checkpoint, entryOf, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
 
 const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { batchId, calls } from '../../../functions/console/static/parts/batch.js'
+import { batchId, calls } from '../../../functions/console/static/components/batch.js'
 
 test('a batch is svc_bat_ and a ULID of its time', () => {
   const id = batchId(Date.parse('2026-11-21T12:00:00Z'))

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 
 import { shares, stages, summarize, titleOf, formatDuration } from '../../../functions/console/static/changes.js'
-import { layout } from '../../../functions/console/static/pictures/changes.js'
-import { measure } from '../../../functions/console/static/pictures/text.js'
+import { layout } from '../../../functions/console/static/charts/changes.js'
+import { measure } from '../../../functions/console/static/charts/text.js'
 
 const AT = Date.parse('2026-11-21T12:00:00Z')
 const time = (seconds) => new Date(AT + seconds * 1000).toISOString().replace('.000Z', 'Z')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { decodeText, rows, Unreadable, formatCsv } from '../../../functions/console/static/parts/csv.js'
-import { MOST, read } from '../../../functions/console/static/parts/warrant_lines.js'
+import { decodeText, rows, Unreadable, formatCsv } from '../../../functions/console/static/components/csv.js'
+import { MOST, read } from '../../../functions/console/static/components/warrant_lines.js'
 
 const cells = (text) => [...rows(text)].map((row) => row.cells)
 const bytes = (...values) => new Uint8Array(values)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { detailRows } from '../../../functions/console/static/parts/differences.js'
+import { detailRows } from '../../../functions/console/static/components/differences.js'
 
 test('each changed field is a row with its old and its new value', () => {
   const changes = { actions: { old: [], new: ['tenant.remove'] }, jwks: { old: null, new: [{ kid: 'a' }] } }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { label, trouble } from '../../../functions/console/static/pictures/overview.js'
+import { label, trouble } from '../../../functions/console/static/charts/overview.js'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')
 const at = (minutes) => new Date(NOW + minutes * 60_000).toISOString().replace('.000Z', 'Z')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { HEIGHT, layout, MOST, near, WIDE } from '../../../functions/console/static/pictures/signing_keys.js'
+import { HEIGHT, layout, MOST, near, WIDE } from '../../../functions/console/static/charts/signing_keys.js'
 import { find, forest, label, NOTARIES_SHOWN, cascadeOf, reveal, visibleItems, warrantCount, keyState, summary } from '../../../functions/console/static/signing_keys.js'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { coverage, coverageWords, difference, rowLayout, stripLayout } from '../../../functions/console/static/pictures/srl.js'
+import { coverage, coverageWords, difference, rowLayout, stripLayout } from '../../../functions/console/static/charts/srl.js'
 
 const HOUR = 3_600_000
 const NOW = Date.parse('2026-11-21T12:00:00Z')

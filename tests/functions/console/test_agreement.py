@@ -165,7 +165,7 @@ def test_all_pages_count_the_same_after_each_step(console: Console) -> None:
     path = f"changes/{fleet.revoked[0]['id']}"
     room.open(f"#/{path}")
     source = console.page.evaluate("document.querySelector('script[src]').src")
-    live = re.sub("app.js$", "live.js", source)
+    live = re.sub("app.js$", "store.js", source)
     seen: Counter[str] = Counter()
     for number in range(_STEPS):
         step = fleet.step()

@@ -8,5 +8,5 @@ from shared.model.audit.audit_log import AuditAction
 
 def test_each_action_has_a_sentence() -> None:
     """F480a: The audit page says every action of the service in words, and no other."""
-    text = (STATIC / "parts/audit_sentences.js").read_text()
+    text = (STATIC / "components/audit_sentences.js").read_text()
     assert set(re.findall(r"^  '([a-z_.]+)': \['", text, re.MULTILINE)) == set(AuditAction)

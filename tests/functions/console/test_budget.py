@@ -24,7 +24,7 @@ def _loaded(page: Page, address: str) -> list[Response]:
 
     page.on("response", take)
     page.goto(address)
-    page.wait_for_selector("body[data-ready=door]", state="attached")
+    page.wait_for_selector("body[data-ready=sign-in]", state="attached")
     return responses
 
 

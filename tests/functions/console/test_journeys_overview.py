@@ -294,7 +294,7 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
             # What the page was reading when the session ended.
             visitor.expect_failures(401)
             page.get_by_role("button", name="Sign out").click()
-            visitor.wait("door")
+            visitor.wait("sign-in")
             assert world.get("whoami", "gateway")["expires_at"] == made["expires_at"] is not None
         finally:
             gateway.terminate()

@@ -145,7 +145,7 @@ def test_a_key_leaks(desk: Desk) -> None:
     console.open("#/audit?action=api_key.leaked")
     expect(page.get_by_role("main")).to_contain_text("revoked 2 leaked API keys")
     page.get_by_role("button", name="Sign out").click()
-    console.wait("door")
+    console.wait("sign-in")
     # As `rescind console` does.
     console.sign_in_by_link()
     console.open("#/api-keys")

@@ -22,8 +22,8 @@ def assert_signed_out(console: Console, why: str) -> None:
 def test_the_keyboard_is_enough_to_sign_in_and_out(visitor: Console) -> None:
     """F457a: Signing out forgets the key and the pages, also for the Back button."""
     page = visitor.page
-    visitor.wait("door")
-    visitor.check_looks("door")
+    visitor.wait("sign-in")
+    visitor.check_looks("sign-in")
     page.keyboard.type(visitor.world.seed.secrets["admin"])
     page.keyboard.press("Enter")
     visitor.wait("overview")
@@ -86,7 +86,7 @@ def test_a_refused_key_loses_nothing(visitor: Console) -> None:
     page.on("request", lambda each: sent.append(each) if each.method == "POST" else None)
     door = lose_key(visitor)
     key_of_account(visitor, "desk 1")
-    visitor.check_looks("door-over")
+    visitor.check_looks("sign-in-over")
     # Nothing behind the door can be reached.
     for _ in range(6):
         page.keyboard.press("Tab")
@@ -230,7 +230,7 @@ def test_a_link_signs_nobody_in_without_asking(visitor: Console) -> None:
     page, asked_for = visitor.page, list[str]()
     page.on("request", lambda request: asked_for.append(request.url))
     page.goto(visitor.world.link())
-    visitor.wait("door")
+    visitor.wait("sign-in")
     button = page.get_by_role("button", name="Continue with the link")
     expect(button).to_be_focused()
     expect(page.get_by_role("main")).to_contain_text("Continue only if you created it yourself.")
@@ -259,7 +259,7 @@ def test_each_end_of_a_session_ends_it_at_the_service(visitor: Console, ends: st
             other.be_away(minutes=16)
         else:
             other.page.get_by_role("button", name="Sign out").click()
-    visitor.wait("door")
+    visitor.wait("sign-in")
     assert sessions(visitor) == []
 
 

@@ -113,7 +113,7 @@ def test_a_person_signs_in(visit: Visit) -> None:
     all tabs.
     """
     console, page = visit.console, visit.console.page
-    console.check_looks("door-provider")
+    console.check_looks("sign-in-provider")
     visit.sign_in()
     assert page.url == f"{console.world.url}/"
     expect(page.get_by_text("Signed in as Ann")).to_be_visible()
@@ -127,8 +127,8 @@ def test_a_person_signs_in(visit: Visit) -> None:
     # What this tab was reading meanwhile is refused.
     console.expect_failures(401)
     other.page.get_by_role("button", name="Sign out").click()
-    other.wait("door")
-    console.wait("door")
+    other.wait("sign-in")
+    console.wait("sign-in")
     expect(page.get_by_role("main")).to_contain_text("You signed out in another tab.")
     assert console.world.get("sessions")["sessions"] == []
     # The tenant is remembered.
@@ -153,7 +153,7 @@ def test_a_sign_in_that_another_began(visit: Visit) -> None:
             (given,) = parse_qs(urlsplit(asked.value.url).query)["state"]
         query = f"code=stolen&state={given}&iss={issuer}"
         page.goto(f"{console.world.url}/console/signed-in/{who}?{query}")
-        console.wait("door")
+        console.wait("sign-in")
         expect(page.get_by_role("alert")).to_contain_text(
             "This sign-in was not started in this tab."
         )
@@ -171,7 +171,7 @@ def test_a_person_without_a_grant_can_try_again(visit: Visit) -> None:
     page.get_by_role("button", name="Continue with SSO").click()
     visit.fill_in(page, "carol")
     page.get_by_role("button", name="Continue").click()
-    console.wait("door")
+    console.wait("sign-in")
     expect(page.get_by_role("alert")).to_contain_text("Sign-in failed.")
     expect(page.get_by_role("button", name="Continue with SSO")).to_be_visible()
     console.load()

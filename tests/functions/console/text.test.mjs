@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { cut, measure } from '../../../functions/console/static/pictures/text.js'
+import { cut, measure } from '../../../functions/console/static/charts/text.js'
 
 test('a text that fits is left as it is', () => {
   assert.equal(cut('Payments', measure('Payments')), 'Payments')

@@ -3,12 +3,12 @@
 import { all, ApiError, now, post, remove } from '../api.js'
 import { count, date, short, stamp } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { subscribe } from '../live.js'
-import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
-import { banner, heading, left, when } from '../parts/panel.js'
-import { inWords, SCOPES } from '../parts/scopes.js'
-import { stateOf, tag } from '../parts/tag.js'
-import { thing } from '../parts/timeline.js'
+import { subscribe } from '../store.js'
+import { ask, choice, confirm, field, showSecret, tick } from '../components/dialog.js'
+import { banner, heading, left, when } from '../components/panel.js'
+import { inWords, SCOPES } from '../components/scopes.js'
+import { stateOf, tag } from '../components/tag.js'
+import { thing } from '../components/timeline.js'
 import { hasScope, signOut, currentCaller } from '../session.js'
 import { listPage, whole } from '../table.js'
 
@@ -115,7 +115,7 @@ function end(key) {
   >`
 }
 
-/** @param {Api.ApiKeyDetail} key @returns {import('../parts/timeline.js').Thing} */
+/** @param {Api.ApiKeyDetail} key @returns {import('../components/timeline.js').Thing} */
 const detail = (key) => ({
   name: key.name,
   actions: actions(key),

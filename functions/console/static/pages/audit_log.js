@@ -3,18 +3,18 @@
 import { exported, now } from '../api.js'
 import { date, instant, nameOf, number, second, short, stamp, formatTime } from '../format.js'
 import { html, one, put } from '../html.js'
-import { subscribe, memoizeLast, Pages } from '../live.js'
-import { ACTIONS, collapseRuns, sentence } from '../parts/audit_sentences.js'
-import { showDetails } from '../parts/dialog.js'
-import { detailRows } from '../parts/differences.js'
-import { banner, objectName, facts, heading, userText, problem, ready } from '../parts/panel.js'
-import { advance, download } from '../parts/progress.js'
-import { icon } from '../parts/tag.js'
+import { subscribe, memoizeLast, Pages } from '../store.js'
+import { ACTIONS, collapseRuns, sentence } from '../components/audit_sentences.js'
+import { showDetails } from '../components/dialog.js'
+import { detailRows } from '../components/differences.js'
+import { banner, objectName, facts, heading, userText, problem, ready } from '../components/panel.js'
+import { advance, download } from '../components/progress.js'
+import { icon } from '../components/tag.js'
 import { readFilter, Table } from '../table.js'
-import { showCheck } from '../parts/log_check.js'
+import { showCheck } from '../components/log_check.js'
 
 /** @typedef {Api.AuditEntry} Entry */
-/** @typedef {import('../parts/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */
+/** @typedef {import('../components/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */
 
 /** Parameters of the API by filter name. */
 const PARAMETERS = /** @type {const} */ ({

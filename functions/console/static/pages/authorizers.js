@@ -4,11 +4,11 @@ import { isSilent, quietAfter } from '../authorizers.js'
 import { now, remove } from '../api.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { subscribe, ownerOf, readCached } from '../live.js'
-import { ask } from '../parts/dialog.js'
-import { announce, copy, heading, userText, person, ready, when } from '../parts/panel.js'
-import { icon, tag } from '../parts/tag.js'
-import { thing } from '../parts/timeline.js'
+import { subscribe, ownerOf, readCached } from '../store.js'
+import { ask } from '../components/dialog.js'
+import { announce, copy, heading, userText, person, ready, when } from '../components/panel.js'
+import { icon, tag } from '../components/tag.js'
+import { thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
 import { Table } from '../table.js'
 
@@ -236,7 +236,7 @@ function failsClosedAt({ enforcement, fail_closed_at: from }) {
   >`
 }
 
-/** @param {Authorizer} each @returns {import('../parts/timeline.js').Thing} */
+/** @param {Authorizer} each @returns {import('../components/timeline.js').Thing} */
 function detail(each) {
   const newest = readCached(SUMMARY, OFTEN).data?.sequence ?? 0
   const rejected = Object.entries(each.refused)

@@ -17,7 +17,7 @@ import {
 } from '../changes.js'
 import { ago, count, nameOf, number, second, tokenWords } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, subscribe, ownerOf, readCached } from '../live.js'
+import { aged, subscribe, ownerOf, readCached } from '../store.js'
 import {
   banner,
   objectName,
@@ -31,13 +31,13 @@ import {
   ready,
   skeleton,
   when,
-} from '../parts/panel.js'
-import { shape, tag } from '../parts/tag.js'
-import { happened, timeline } from '../parts/timeline.js'
-import { curve } from '../pictures/changes.js'
+} from '../components/panel.js'
+import { shape, tag } from '../components/tag.js'
+import { happened, timeline } from '../components/timeline.js'
+import { curve } from '../charts/changes.js'
 import { hasScope } from '../session.js'
 import { Table, whole } from '../table.js'
-import { unrevoke, unrevokeBatch } from '../parts/revocation_dialogs.js'
+import { unrevoke, unrevokeBatch } from '../components/revocation_dialogs.js'
 
 /** @typedef {import('../changes.js').Change} Change */
 /** @typedef {import('../changes.js').Stage} Stage */

@@ -2,10 +2,10 @@
 
 import { all, ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
-import { subscribe, readCached } from '../live.js'
-import { ask, copyButton, exactInput, field } from '../parts/dialog.js'
-import { when } from '../parts/panel.js'
-import { icon, tag } from '../parts/tag.js'
+import { subscribe, readCached } from '../store.js'
+import { ask, copyButton, exactInput, field } from '../components/dialog.js'
+import { when } from '../components/panel.js'
+import { icon, tag } from '../components/tag.js'
 import { hasScope, currentCaller } from '../session.js'
 
 const FLEET = '/v1/authorizers?include=enforcement'

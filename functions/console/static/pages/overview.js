@@ -5,16 +5,16 @@ import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
 import { clock, count, date, nameOf, number, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, subscribe, ownerOf, readCached, retry } from '../live.js'
-import { announce, banner, objectName, heading, userText, problem, ready, skeleton, when } from '../parts/panel.js'
-import { icon } from '../parts/tag.js'
-import { isNew, label, trouble, warning } from '../pictures/overview.js'
+import { aged, subscribe, ownerOf, readCached, retry } from '../store.js'
+import { announce, banner, objectName, heading, userText, problem, ready, skeleton, when } from '../components/panel.js'
+import { icon } from '../components/tag.js'
+import { isNew, label, trouble, warning } from '../charts/overview.js'
 import { hasScope, currentCaller } from '../session.js'
 
 export const title = 'Overview'
 
-/** @typedef {import('../live.js').Entry} Entry */
-/** @typedef {import('../parts/tag.js').State} State */
+/** @typedef {import('../store.js').Entry} Entry */
+/** @typedef {import('../components/tag.js').State} State */
 /**
  * @typedef {object} Task it has a link, or buttons
  * @property {State} state
@@ -98,7 +98,7 @@ function sources(isHourly) {
 /** Only people request and decide approvals. @param {AbortSignal} signal */
 async function readApprovals(signal) {
   if (!currentCaller().person_id) return
-  const { approvalCards } = await import('../parts/approvals.js')
+  const { approvalCards } = await import('../components/approvals.js')
   const again = async () => {
     const cards = await approvalCards(signal, again)
     approvals = cards.map((each) => ({ ...each, state: 'wait' }))

@@ -3,12 +3,12 @@
 import { all, post, remove } from '../api.js'
 import { number } from '../format.js'
 import { html, put } from '../html.js'
-import { subscribe, Pages, readCached } from '../live.js'
-import { about, decide, use, words } from '../parts/approvals.js'
-import { ask, choice, confirm, field, showDetails } from '../parts/dialog.js'
-import { announce, heading, ready, when } from '../parts/panel.js'
-import { inWords } from '../parts/scopes.js'
-import { tag } from '../parts/tag.js'
+import { subscribe, Pages, readCached } from '../store.js'
+import { about, decide, use, words } from '../components/approvals.js'
+import { ask, choice, confirm, field, showDetails } from '../components/dialog.js'
+import { announce, heading, ready, when } from '../components/panel.js'
+import { inWords } from '../components/scopes.js'
+import { tag } from '../components/tag.js'
 import { hasScope, currentCaller } from '../session.js'
 import { Table, whole } from '../table.js'
 
@@ -24,7 +24,7 @@ export const show = async (main, context) => {
   subscribe(() => {
     const known = readCached('/v1/people', 15, 'people')
     const sources = [known, asked.read('/v1/approvals?limit=100'), readCached('/v1/sessions', 15, 'sessions')]
-    tables.forEach((table, index) => table.draw(/** @type {import('../live.js').Entry} */ (sources[index])))
+    tables.forEach((table, index) => table.draw(/** @type {import('../store.js').Entry} */ (sources[index])))
     const [first, second, third] = tables.map(({ element }) => element)
     put(
       main,

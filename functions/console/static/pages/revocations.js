@@ -3,15 +3,15 @@
 import { now } from '../api.js'
 import { ago, instant, nameOf, number, tokenWords } from '../format.js'
 import { html, put } from '../html.js'
-import { subscribe, memoizeLast, Pages, readCached } from '../live.js'
-import { banner, forbidden, heading, userText, person, ready, when } from '../parts/panel.js'
-import { icon, tag } from '../parts/tag.js'
-import { WARRANT } from '../parts/warrant_lines.js'
-import { isLate } from '../pictures/overview.js'
+import { subscribe, memoizeLast, Pages, readCached } from '../store.js'
+import { banner, forbidden, heading, userText, person, ready, when } from '../components/panel.js'
+import { icon, tag } from '../components/tag.js'
+import { WARRANT } from '../components/warrant_lines.js'
+import { isLate } from '../charts/overview.js'
 import { hasScope, currentCaller } from '../session.js'
 import { readFilter, Table } from '../table.js'
-import { showMany } from '../parts/many_revocations.js'
-import { revokeOne, unrevoke } from '../parts/revocation_dialogs.js'
+import { showMany } from '../components/many_revocations.js'
+import { revokeOne, unrevoke } from '../components/revocation_dialogs.js'
 
 /** @typedef {Api.RevocationRecord} Revocation */
 

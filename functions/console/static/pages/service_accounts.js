@@ -2,11 +2,11 @@
 
 import { post, remove } from '../api.js'
 import { html, put } from '../html.js'
-import { subscribe } from '../live.js'
-import { ask, confirm, field } from '../parts/dialog.js'
-import { announce, heading, userText, when } from '../parts/panel.js'
-import { stateOf, tag } from '../parts/tag.js'
-import { thing } from '../parts/timeline.js'
+import { subscribe } from '../store.js'
+import { ask, confirm, field } from '../components/dialog.js'
+import { announce, heading, userText, when } from '../components/panel.js'
+import { stateOf, tag } from '../components/tag.js'
+import { thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
 import { listPage } from '../table.js'
 
@@ -99,7 +99,7 @@ function actions(account) {
   ]
 }
 
-/** @param {Account} account @returns {import('../parts/timeline.js').Thing} */
+/** @param {Account} account @returns {import('../components/timeline.js').Thing} */
 const detail = (account) => ({
   name: account.name,
   actions: actions(account),

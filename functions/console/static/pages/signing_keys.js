@@ -3,13 +3,13 @@
 import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { aged, subscribe, memoizeLast, readCached } from '../live.js'
-import { field } from '../parts/dialog.js'
-import { announce, banner, heading, problem, ready, skeleton } from '../parts/panel.js'
-import { change, create } from '../parts/signing_key_dialogs.js'
-import { icon, tag } from '../parts/tag.js'
-import { Tree } from '../parts/tree.js'
-import { layout, tree } from '../pictures/signing_keys.js'
+import { aged, subscribe, memoizeLast, readCached } from '../store.js'
+import { field } from '../components/dialog.js'
+import { announce, banner, heading, problem, ready, skeleton } from '../components/panel.js'
+import { change, create } from '../components/signing_key_dialogs.js'
+import { icon, tag } from '../components/tag.js'
+import { Tree } from '../components/tree.js'
+import { layout, tree } from '../charts/signing_keys.js'
 import { hasScope } from '../session.js'
 import {
   find,
@@ -404,7 +404,8 @@ const legend = () =>
       ['expired', 'expired'],
       ['blocked', 'an ancestor is not active'],
     ].map(
-      ([state, word]) => html`<span>${icon(/** @type {import('../parts/tag.js').State} */ (state))} ${word}</span>`,
+      ([state, word]) =>
+        html`<span>${icon(/** @type {import('../components/tag.js').State} */ (state))} ${word}</span>`,
     )}
     <span
       ><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">

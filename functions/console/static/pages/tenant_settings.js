@@ -3,8 +3,8 @@
 import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { choice, field, submitted } from '../parts/dialog.js'
-import { announce, banner, facts, heading, userText, problem, ready, skeleton, when } from '../parts/panel.js'
+import { choice, field, submitted } from '../components/dialog.js'
+import { announce, banner, facts, heading, userText, problem, ready, skeleton, when } from '../components/panel.js'
 import { hasScope } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */

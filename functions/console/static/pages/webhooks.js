@@ -3,11 +3,11 @@
 import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { subscribe, Pages } from '../live.js'
-import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
-import { announce, heading, userText, when } from '../parts/panel.js'
-import { tag } from '../parts/tag.js'
-import { thing } from '../parts/timeline.js'
+import { subscribe, Pages } from '../store.js'
+import { ask, choice, confirm, field, showSecret, tick } from '../components/dialog.js'
+import { announce, heading, userText, when } from '../components/panel.js'
+import { tag } from '../components/tag.js'
+import { thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
 import { listPage, Table, terms } from '../table.js'
 
@@ -93,7 +93,7 @@ function state({ status, disabled_reason, failing_since, deferred_events }) {
   return deferred_events > 0 ? tag('wait', count(deferred_events, 'deferred event')) : tag('force', 'enabled')
 }
 
-/** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */
+/** @param {Webhook} webhook @returns {import('../components/timeline.js').Thing} */
 const detail = (webhook) => ({
   name: webhook.url,
   actions: hasScope() ? actions(webhook) : [],
@@ -199,7 +199,7 @@ async function create() {
 async function types(chosen) {
   if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Select at least one event type.', null)
   if (chosen.includes('*')) return ['*']
-  const { ACTIONS } = await import('../parts/audit_sentences.js')
+  const { ACTIONS } = await import('../components/audit_sentences.js')
   const known = ACTIONS.map((action) => (action === 'srl.regenerate' ? 'srl.published' : action)).filter(
     (action) => action !== 'webhook.test',
   )

@@ -2,7 +2,7 @@
 
 import { number } from '../format.js'
 import { html, one, svg } from '../html.js'
-import { shape } from '../parts/tag.js'
+import { shape } from '../components/tag.js'
 import { label, warrantCount, keyState, summary } from '../signing_keys.js'
 import { cut, measure } from './text.js'
 

@@ -6,7 +6,7 @@
 
 import { answers, ApiError, call, events, get, now } from './api.js'
 import { clock, hex, nameOf } from './format.js'
-import { advice } from './parts/panel.js'
+import { advice } from './components/panel.js'
 import { hasScope, tabs, currentCaller } from './session.js'
 
 /**

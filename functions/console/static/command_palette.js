@@ -7,8 +7,8 @@
 import { ApiError, get, sleep } from './api.js'
 import { count, date } from './format.js'
 import { html, one, put } from './html.js'
-import { advice } from './parts/panel.js'
-import { glyph } from './parts/tag.js'
+import { advice } from './components/panel.js'
+import { glyph } from './components/tag.js'
 import { madeAt } from './ulid.js'
 
 /** @typedef {{group: string, title: string, note?: string | null, path: string, run: () => unknown}} Choice */

@@ -2,7 +2,7 @@
 
 import { clock, shownTimes } from '../format.js'
 import { html, one, put } from '../html.js'
-import { aged, subscribe, oldest, scheduleRender } from '../live.js'
+import { aged, subscribe, oldest, scheduleRender } from '../store.js'
 import { facts } from './panel.js'
 
 const SILENCED = 'rescind.keys'

@@ -3,7 +3,7 @@
 import { now, post } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { layout, MOST, tree } from '../pictures/signing_keys.js'
+import { layout, MOST, tree } from '../charts/signing_keys.js'
 import { cascadeOf, visibleItems } from '../signing_keys.js'
 import { ask, field, reasonField, tick } from './dialog.js'
 import { picture } from './panel.js'

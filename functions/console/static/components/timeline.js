@@ -4,7 +4,7 @@ import { now } from '../api.js'
 import { brief } from '../changes.js'
 import { count, date, second, short } from '../format.js'
 import { html, one } from '../html.js'
-import { aged, readCached } from '../live.js'
+import { aged, readCached } from '../store.js'
 import { hasScope } from '../session.js'
 import { collapseRuns, sentence } from './audit_sentences.js'
 import { facts, heading, userText, problem, ready, skeleton } from './panel.js'
@@ -14,7 +14,7 @@ import { icon } from './tag.js'
 /**
  * @typedef {object} Timeline `entry` is null if this key may not read the log
  * @property {Happened[]} list
- * @property {import('../live.js').Entry | null} entry
+ * @property {import('../store.js').Entry | null} entry
  */
 /**
  * @typedef {object} Thing

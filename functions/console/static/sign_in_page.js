@@ -2,7 +2,7 @@
 
 import { ApiError } from './api.js'
 import { html, one, put } from './html.js'
-import { advice, banner, ready } from './parts/panel.js'
+import { advice, banner, ready } from './components/panel.js'
 import { offered, open } from './session.js'
 
 export const mark = () =>
@@ -64,9 +64,9 @@ function failureBanner(error) {
  * @param {(() => Promise<void>) | null} [accept] uses a ticket after confirmation, because the ticket may belong to
  *   another person
  */
-export function showDoor(place, opened, why = null, error = null, accept = null) {
+export function showSignIn(place, opened, why = null, error = null, accept = null) {
   document.title = 'Sign in – Rescind'
-  document.body.dataset.page = 'door'
+  document.body.dataset.page = 'sign-in'
   const status = one(html`<div class="body"></div>`)
   const providers = one(html`<div class="providers body"></div>`)
   const enter = withProgress(status, async (secret) => {
@@ -81,7 +81,7 @@ export function showDoor(place, opened, why = null, error = null, accept = null)
     <button type="button" class="main" @click=${() => confirm('')}>Continue with the link</button>`
   put(
     place,
-    html`<main class="door">
+    html`<main class="sign-in">
       ${mark()}
       <h1 tabindex="-1">Sign in to Rescind</h1>
       ${status}${providers}${keyForm(enter)}

@@ -45,9 +45,9 @@ _AGREES: Final = """async ([live, paths, expected]) => {
 _SUMMARY: Final = "/v1/authorizers/summary"
 _ALL: Final = "/v1/authorizers?include=enforcement"
 _GROUPS: Final = {
-    "unknown": "May let revoked warrants in",
-    "fail_closed": "Refuse everything",
-    "enforced": "Hold the newest",
+    "unknown": "May accept revoked warrants",
+    "fail_closed": "Failing closed",
+    "enforced": "Up to date",
 }
 
 
@@ -146,7 +146,7 @@ def _of_change(change: dict[str, Any]) -> dict[str, Any]:
     """What the room of a change has to show."""
     counts = change["authorizers"]
     enforced, registered = counts["enforced"], counts["total"]
-    groups = {"May let it in": counts["unknown"], "Refuse everything": counts["fail_closed"]}
+    groups = {"May accept it": counts["unknown"], "Failing closed": counts["fail_closed"]}
     return {
         "held": [enforced, registered] if 0 < enforced < registered else [registered],
         "groups": {name: size for name, size in groups.items() if size},

@@ -108,7 +108,7 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
     page.get_by_role("link", name="by key revocation", exact=True).click()
     expect(page.locator(".lines .row").first).to_contain_text("revoked 2 signing keys")
     console.open("#/overview")
-    page.get_by_role("link", name="View").nth(1).click()
+    page.get_by_role("link", name="View", exact=True).nth(1).click()
     console.wait("authorizers")
     expect(page.locator(".lines .row")).to_have_count(5)
 

@@ -183,7 +183,7 @@ def test_the_keyboard_is_enough(console: Console) -> None:
     page.keyboard.press("?")
     console.check_axe()
     page.get_by_role("checkbox", name="single-letter").uncheck()
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).not_to_be_focused()
     page.get_by_role("button", name="Show all 300").click()

@@ -164,7 +164,7 @@ def test_the_console_works_on_the_functions(local: Local) -> None:
         page.goto(local.url)
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Three steps")).to_be_visible()
+        expect(page.get_by_role("heading", name="Get started in three steps")).to_be_visible()
         page.get_by_role("link", name="Revocations").click()
         page.get_by_role("button", name="Revoke a warrant…").first.click()
         dialog = page.get_by_role("dialog")
@@ -173,12 +173,12 @@ def test_the_console_works_on_the_functions(local: Local) -> None:
         dialog.get_by_role("button", name="Revoke").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("svc_wrt_laptop-17 revoked")
         page.get_by_role("link", name="Overview").click()
-        page.get_by_role("button", name="Publish now").click()
-        expect(page.locator(".figures a").nth(2)).to_contain_text("list 2")
-        page.get_by_role("link", name="Lists").click()
-        page.get_by_label("Pin that you trust").fill(_pin(local, key))
+        page.get_by_role("button", name="Publish SRL").click()
+        expect(page.locator(".figures a").nth(2)).to_contain_text("SRL 2")
+        page.get_by_role("link", name="SRL", exact=True).click()
+        page.get_by_label("Trusted pin").fill(_pin(local, key))
         page.get_by_role("button", name="Verify").click()
-        expect(page.get_by_text("Signed by a key that the document names")).to_be_visible()
+        expect(page.get_by_text("A key in the trust document signed the SRL")).to_be_visible()
     assert faults == []
 
 

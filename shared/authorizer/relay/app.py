@@ -183,7 +183,7 @@ class RelayEndpoints:
     async def signing_keys(self, request: Request) -> Response:
         """Return the signing keys of a feed head that a client has."""
         file = await self._relay.signing_keys.file(request.path_params["sha256"])
-        return _file(request, file, "There are no such keys. Poll again.")
+        return _file(request, file, "There is no such key bundle. Poll again.")
 
     async def trust(self, request: Request) -> Response:
         """Return the trust documents that a client lacks."""

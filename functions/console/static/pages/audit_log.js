@@ -14,7 +14,8 @@ import { readFilter, Table } from '../table.js'
 import { showCheck } from '../components/log_check.js'
 
 /** @typedef {Api.AuditEntry} Entry */
-/** @typedef {import('../components/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */
+/** @typedef {import('../components/audit_sentences.js').Run} Run */
+/** @typedef {Run & {id: string, who: string, did: string, what: string}} Line */
 
 /** Parameters of the API by filter name. */
 const PARAMETERS = /** @type {const} */ ({

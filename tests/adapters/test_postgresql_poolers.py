@@ -16,7 +16,7 @@ from tests.kit.pgbouncer import PROGRAM, pgbouncer
 from tests.kit.postgresql import PostgresqlServer, execute
 
 ONE = Address(Table.KEYS, "t1", "1")
-_REFUSED = "does not bear prepared statements; set RESCIND_POSTGRESQL_PREPARE=off"
+_REFUSED = "does not support prepared statements; set RESCIND_POSTGRESQL_PREPARE=off"
 
 pytestmark = [
     pytest.mark.slow,

@@ -87,7 +87,7 @@ def test_the_documented_restore_works(tmp_path: Path, ago: timedelta) -> None:
         output = terminal.type(restore)
         assert "Revoked again: API key svc_ak_" in output
         assert "Revoked again: signing key svc_key_" in output
-        assert "Unknown: The tables (keys and revocations) are older than version " in output
+        assert "Unknown: The tables (keys and revocations) are older than SRL version " in output
         assert "Review: active API key svc_ak_" in output
         assert "Unknown: Horizon: revocations and ended keys and accounts until " in output
         assert "Traceback" not in output

@@ -329,7 +329,7 @@ def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) 
         ended.stderr
     )
     ended = _typed("<&-", *words, settings=settings)
-    assert (ended.returncode, ended.stderr) == (2, b"error: - has no identifiers.\n")
+    assert (ended.returncode, ended.stderr) == (2, b"error: - contains no identifiers.\n")
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "csv"])

@@ -227,7 +227,7 @@ def test_a_question_that_a_signal_ends(
     typed, asked = {
         "a key": (("login", "--url", "http://127.0.0.1:9"), "API key: "),
         "a yes": (_DELETE, "[y/N]: "),
-        "a number": (("revoke", "--file", str(lost), "--reason", "lost"), "Type 101: "),
+        "a number": (("revoke", "--file", str(lost), "--reason", "lost"), "Type 101 to confirm: "),
     }[asks_for]
 
     def give(terminal: int, process: int) -> None:

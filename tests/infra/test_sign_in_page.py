@@ -93,7 +93,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         server = stack.enter_context(local_server(folder / ".data", settings=home | settings))
         made.url = server.url
         said = made.type(f"{bind} 2>&1")
-        assert "http://127.0.0.1/ of cli" in said
+        assert "http://127.0.0.1/ with any port, for the client cli" in said
         assert "sign in at http://127.0.0.1:8080/?tenant=local" in said
         yield made
 

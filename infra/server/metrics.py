@@ -286,26 +286,26 @@ class MetricsApp:
 
 def with_metrics(ports: Ports) -> Ports:
     """Return the ports with a store that measures its calls."""
-    return replace(ports, store=wrap_store(ports.store, _timed))
+    return replace(ports, store=wrap_store(ports.store, _measure_call))
 
 
-def _timed(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
+def _measure_call(operation: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def measured_call(*args: Any, **kwargs: Any) -> Any:
-        with STORE_SECONDS.labels(verb).time(), _count_failures(verb):
+        with STORE_SECONDS.labels(operation).time(), _count_failures(operation):
             result = call(*args, **kwargs)
-        return _timed_rows(verb, result) if isinstance(result, Iterator) else result
+        return _measure_rows(operation, result) if isinstance(result, Iterator) else result
 
     return measured_call
 
 
-def _timed_rows(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
+def _measure_rows(operation: str, rows: Iterator[Any]) -> Iterator[Any]:
     """Yield the rows. The time that the consumer takes is not measured."""
     seconds, end = 0.0, object()
     try:
         while True:
             started = time.perf_counter()
             try:
-                with _count_failures(verb):
+                with _count_failures(operation):
                     row = next(rows, end)
             finally:
                 seconds += time.perf_counter() - started
@@ -313,11 +313,11 @@ def _timed_rows(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
                 return
             yield row
     finally:
-        STORE_SECONDS.labels(verb).observe(seconds)
+        STORE_SECONDS.labels(operation).observe(seconds)
 
 
 @contextmanager
-def _count_failures(verb: str) -> Iterator[None]:
+def _count_failures(operation: str) -> Iterator[None]:
     conflicts = STORE_CONFLICTS.count_exceptions(PreconditionFailed)
-    with conflicts, STORE_UNAVAILABLE.labels(verb).count_exceptions(Unavailable):
+    with conflicts, STORE_UNAVAILABLE.labels(operation).count_exceptions(Unavailable):
         yield

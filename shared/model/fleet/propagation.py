@@ -254,7 +254,7 @@ def judge(
         return AuthorizerStatus(authorizer, EnforcementState.UNKNOWN)
     if _holds(authorizer, entry):
         return AuthorizerStatus(authorizer, EnforcementState.ENFORCED)
-    fail_closed_at = _denies_all_from(authorizer, entry)
+    fail_closed_at = _find_fail_closed_at(authorizer, entry)
     is_closed = fail_closed_at is not None and fail_closed_at <= now
     return AuthorizerStatus(
         authorizer,
@@ -273,7 +273,7 @@ def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
     return chain is not None and authorizer.chain in (b"", chain)
 
 
-def _denies_all_from(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
+def _find_fail_closed_at(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
     seconds, visible_at = authorizer.max_staleness_seconds, entry.issued_at + VISIBLE_AFTER
     if seconds is None or authorizer.fail_open or _contradicts(authorizer, entry):
         return None

@@ -30,7 +30,7 @@ from shared.ports.one_machine import LocalStore
 from shared.ports.store import ConfigurableStore, Delete, Expect, Put
 
 # How many lagging authorizers of a tenant are named.
-_STRAGGLERS: Final = 10
+_LAGGING_SHOWN: Final = 10
 
 # How many expiring keys of a tenant are named.
 _EXPIRING: Final = 10
@@ -328,13 +328,13 @@ def _changes_are_published(
 def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
     found, total = propagation.lagging_authorizers(ports, tenant.tenant_id)
-    for each in found[:_STRAGGLERS]:
+    for each in found[:_LAGGING_SHOWN]:
         remedy = (
             f"see {_FLEET}; if it is gone: rescind authorizers remove {each.judged.authorizer.id}"
         )
         yield Finding(tenant.handle, each.problem, remedy)
-    if total > _STRAGGLERS:
-        problem = f"the same is true of {total - _STRAGGLERS} more of its authorizers"
+    if total > _LAGGING_SHOWN:
+        problem = f"the same is true of {total - _LAGGING_SHOWN} more of its authorizers"
         yield Finding(tenant.handle, problem, f"see {_FLEET}")
     registered = propagation.registrations(ports, tenant.tenant_id)
     for client in unregistered.read(ports, tenant.tenant_id, registered):

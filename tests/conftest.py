@@ -24,6 +24,7 @@ surroundings.forget()
 surroundings.keep_files_in_memory()
 surroundings.keep_compiled_modules()
 surroundings.wait_for_answers()
+surroundings.trust_no_public_authority()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]

@@ -181,6 +181,7 @@ def test_an_empty_content_coding_is_none(tmp_path: Path, name: str) -> None:
     assert found == ("" if name == "webhook" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("part", ["head", "body"])
 def test_a_response_that_drips_is_given_up(tmp_path: Path, name: str, part: str) -> None:

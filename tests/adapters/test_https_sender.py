@@ -88,6 +88,7 @@ def continues(_request: Received, connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [silent, drips, continues])
 def test_an_answer_without_an_end(script: Script) -> None:
     """F388a: A receiver that hangs, or drips without an end, is no answer once the time is over."""

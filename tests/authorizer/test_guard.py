@@ -230,6 +230,7 @@ def test_keys_are_followed_without_threads(
         Guard(started)
 
 
+@pytest.mark.slow
 def test_the_age_of_keys_counts_from_the_service(
     tenant: Tenant, service: Service, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) 
     assert 0.5 <= follower.poll() <= 1
 
 
+@pytest.mark.slow
 def test_news_in_each_response_is_paced(service: Service, follow: _Follow) -> None:
     """F1613e: News that came at once is followed by a pause if the news before did, too."""
     follower, _ = follow()
@@ -130,6 +131,7 @@ def test_a_poll_ends_before_the_state_is_stale(
     assert deadlines == [pytest.approx(seconds, abs=0.5)]
 
 
+@pytest.mark.slow
 def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) -> None:
     """F1606b: After a long poll the client polls again at once."""
     follower, _ = follow(PollPolicy(max_staleness=3))
@@ -165,6 +167,7 @@ def test_a_repeated_request_counts_from_its_repetition(
     assert follower.view.confirmed.monotonic > closed_at[0]
 
 
+@pytest.mark.slow
 def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> None:
     """F1606c: After a failure, and while the state is stale, the client polls without a wait."""
     follower, _ = follow(PollPolicy(max_staleness=3))

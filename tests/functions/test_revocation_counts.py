@@ -103,6 +103,7 @@ def test_nothing_is_known_before_the_first_pass(tenant: Tenant) -> None:
     assert answer["days"][-1] == {"date": "2026-11-21"} | dict.fromkeys(_NUMBERS)
 
 
+@pytest.mark.slow
 def test_each_change_is_counted_once_whatever_fails(tenant: Tenant, ports: Ports) -> None:
     """REVOKE-31, F441b: A change is counted once, wherever a pass is killed or meets another."""
     number = 0

@@ -297,6 +297,7 @@ def test_wrong_settings_fail_the_tick(
         wiring.from_environment().close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", _SCHEDULED)
 def test_it_loads_no_web_framework(group: str) -> None:
     """A cold start of the schedule loads nothing that only HTTP needs, and no unused adapter."""

@@ -80,6 +80,7 @@ def test_a_warrant_counts_once(tenant: Tenant, ports: Ports) -> None:
     assert waiting(tenant)[:2] == (1, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["feed", "list"])
 def test_it_is_read_while_something_is_published(tenant: Tenant, ports: Ports, action: str) -> None:
     """F436b: A list is not reported as complete that lacks what was recorded before the request.

@@ -79,6 +79,7 @@ def test_each_list_has_an_entry(tenant: Tenant, ports: Ports, clock: Clock) -> N
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_a_publisher_that_dies(tenant: Tenant, ports: Ports, late: bool) -> None:
     """SRL-22, F438b: A list has an entry if it was in force, wherever its publisher stops."""

@@ -178,6 +178,7 @@ def test_what_is_not_revoked_is_no_member(tenant: Tenant, other_tenant: Tenant) 
     assert other_tenant.admin.get(f"/v1/revocations/{theirs}").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 500, 501])
 def test_a_manifest_has_parts_of_500(tenant: Tenant, size: int) -> None:
     """REVOKE-26, REVOKE-27, F2500e: There is no part before the first, or after the last."""

@@ -32,6 +32,7 @@ _STORES = ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER")
 _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path) -> None:
     """F74a, S8: In a data folder that others could read, every file is made private."""
     data = tmp_path / "data"

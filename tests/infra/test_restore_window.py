@@ -238,6 +238,7 @@ def made_anew(url: str, file: Path) -> None:
     _by_tool("pg_restore", "--dbname", url, str(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restore", [dropped, made_anew])
 def test_a_restored_database_is_recovered(
     tmp_path: Path, clock: Clock, ports: Ports, restore: Callable[[str, Path], None]

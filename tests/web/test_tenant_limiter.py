@@ -259,6 +259,7 @@ def test_a_key_takes_no_more_than_its_share_at_once(limiter: TenantLimiter) -> N
     assert take(limiter, 1, ADMIN) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instances", [1, 4])
 def test_one_key_does_not_lock_out_the_others(ports: Ports, clock: Clock, instances: int) -> None:
     """AUTH-15, F562b: While one key floods each instance, another has half of the rate."""

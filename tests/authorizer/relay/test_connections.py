@@ -195,6 +195,7 @@ LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 STALLED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/x HTTP/1.1\r\nHost: x\r\nX-a: "])
 def test_a_header_that_does_not_come_is_not_waited_for(sent: bytes) -> None:
     """F76: a connection with no header, or with half of one, is closed after a while."""
@@ -233,6 +234,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     assert app.received[-1] == {"type": "http.disconnect"}
 
 
+@pytest.mark.slow
 def test_a_caller_who_does_not_read_is_not_waited_for() -> None:
     """F76d: A caller that does not read its response loses the connection."""
     body = b" " * 20_000_000
@@ -309,6 +311,7 @@ def test_an_idle_connection_outlives_the_deadlines() -> None:
     exchange(App(), talk, timeout_keep_alive=20)
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_closed_in_the_end() -> None:
     """F1741b: A connection without a request is closed after the time that was set."""
 

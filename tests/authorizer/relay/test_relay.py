@@ -18,7 +18,7 @@ from shared.authorizer.relay import upstream
 from shared.authorizer.saved_state import MemoryStateStore, StateStore
 from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import FEED, HOST, Running, running
-from tests.authorizer.service import Response, Service
+from tests.authorizer.service import Response, Service, serving
 from tests.kit import conditions, framing
 from tests.kit.waiting import soon
 
@@ -38,6 +38,17 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
     with running(service, tmp_path / "relay") as relay:
         soon(lambda: relay.holds(1))
         yield relay
+
+
+@pytest.fixture(scope="module")
+def unchanged_relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One relay for all tests that only read: to start and stop one takes a quarter second."""
+    with serving(Service()) as service:
+        service.vouch()
+        service.revoke("svc_wrt_a")
+        with running(service, tmp_path_factory.mktemp("relay")) as relay:
+            soon(lambda: relay.holds(1))
+            yield relay
 
 
 def made(url: str, *, state: StateStore | None = None, **policy: Any) -> AuthorizerClient:
@@ -162,6 +173,7 @@ def test_a_relay_without_its_service_says_how_old_its_answers_are(
         soon(lambda: held.check(["svc_wrt_b"]) is CLEAR)
 
 
+@pytest.mark.slow
 def test_a_wait_makes_no_answer_old(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +260,7 @@ def test_a_relay_answers_those_with_its_token(service: Service, tmp_path: Path) 
             assert known.check(["svc_wrt_a"]) is REVOKED
 
 
+@pytest.mark.slow
 def test_a_relay_that_is_behind_says_so(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,9 +314,11 @@ def test_a_relay_that_stops_answers_those_who_wait(service: Service, tmp_path: P
         ("/v1/revocations", 404),
     ],
 )
-def test_bad_input_is_an_error_of_the_contract(relay: Running, path: str, status: int) -> None:
+def test_bad_input_is_an_error_of_the_contract(
+    unchanged_relay: Running, path: str, status: int
+) -> None:
     """F301b: A relay refuses bad input with the body of errors that the service has."""
-    reply = relay.get(path)
+    reply = unchanged_relay.get(path)
     assert reply.status == status
     assert set(reply.json()["error"]) == {"code", "message"}
 
@@ -336,28 +351,28 @@ def test_promtool_reads_the_metrics(service: Service, relay: Running) -> None:
 
 
 @pytest.mark.parametrize("form", conditions.HELD)
-def test_a_relay_knows_its_tags(service: Service, relay: Running, form: str) -> None:
+def test_a_relay_knows_its_tags(unchanged_relay: Running, form: str) -> None:
     """API-23, F1740b: A relay reads the conditions of requests as the service does."""
-    soon(lambda: relay.holds(1))
     for path in (FEED, f"{FEED}/base/1", "/v1/trust"):
-        etag = relay.get(path).headers["etag"]
+        etag = unchanged_relay.get(path).headers["etag"]
         condition = conditions.condition(form, etag)["If-None-Match"]
-        assert relay.get(path, if_none_match=condition).status == 304
+        assert unchanged_relay.get(path, if_none_match=condition).status == 304
 
 
 @pytest.mark.parametrize("form", conditions.OTHERS)
-def test_a_relay_knows_the_tags_of_others(service: Service, relay: Running, form: str) -> None:
+def test_a_relay_knows_the_tags_of_others(unchanged_relay: Running, form: str) -> None:
     """API-23: A relay sends what the caller does not have."""
-    soon(lambda: relay.holds(1))
-    condition = conditions.condition(form, relay.get().headers["etag"])["If-None-Match"]
-    assert relay.get(if_none_match=condition).status == 200
+    condition = conditions.condition(form, unchanged_relay.get().headers["etag"])["If-None-Match"]
+    assert unchanged_relay.get(if_none_match=condition).status == 200
 
 
 @pytest.mark.parametrize("request_", framing.REFUSED.values(), ids=framing.REFUSED)
-def test_a_relay_refuses_a_request_with_two_readings(relay: Running, request_: str) -> None:
+def test_a_relay_refuses_a_request_with_two_readings(
+    unchanged_relay: Running, request_: str
+) -> None:
     """F1746a, API-24: A relay refuses a request that a proxy might read in another way."""
     post = "POST /v1/authorizers/register HTTP/1.1\r\nHost: x\r\n"
-    with socket.create_connection((HOST, relay.port), timeout=10) as caller:
+    with socket.create_connection((HOST, unchanged_relay.port), timeout=10) as caller:
         caller.sendall(framing.sent(request_, post))
         received = b"".join(iter(lambda: caller.recv(65536), b""))
     head, _, body = received.partition(b"\r\n\r\n")

@@ -58,6 +58,7 @@ def _key(number: int) -> PublishedKey:
     return PublishedKey(f"svc_key_{number}", 1, "root", "active", public(signer(number)), NOW)
 
 
+@pytest.mark.slow
 def test_clients_of_a_relay_follow_documents(service: Service, relay: Running) -> None:
     """TRUST-13, F733a: Behind a relay a client with one pin follows rotations and thefts.
 
@@ -166,6 +167,7 @@ def test_a_relay_starts_without_its_service(service: Service, tmp_path: Path) ->
             assert one._keys.keys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [None, b"{", "older"])
 def test_documents_that_are_lost_are_read_again(
     service: Service, tmp_path: Path, kept: bytes | str | None

@@ -116,6 +116,7 @@ def town(tmp_path: Path) -> Iterator[Town]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_person_leaves(town: Town) -> None:
     """IDENTITY-9, F2701a: Commands show what a person leaves, and end all of it at once."""
     carol = town.sign_in("carol")

@@ -332,6 +332,7 @@ def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) 
     assert (ended.returncode, ended.stderr) == (2, b"error: - contains no identifiers.\n")
 
 
+@pytest.mark.slow_on("json", "yaml")
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "csv"])
 def test_an_output_of_another_encoding_has_escapes(settings: dict[str, str], form: str) -> None:
     """F1714c: A character that the encoding of the output lacks is printed as an escape."""

@@ -229,6 +229,7 @@ _CONTENTS: Final = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=400,
     deadline=None,
@@ -266,6 +267,7 @@ def test_any_file_is_sent_whole_or_not_at_all(
     assert (ended.code, recorder.sent) == (2 if expected is None else 0, expected or [])
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_read_one_by_one(tmp_path: Path) -> None:
     """F1711f: A large file is read row by row, so that a line without end needs no memory."""
     endless = Path("/dev/zero")

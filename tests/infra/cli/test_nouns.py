@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from tests.infra.cli.conftest import Shell
 from tests.kit.disks import full_disk
@@ -123,6 +124,7 @@ def test_status_lists_and_their_entries(admin: Shell, service: LocalServer) -> N
     assert httpx2.get(made["uri"]).headers["etag"] != signed
 
 
+@pytest.mark.slow
 def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) -> None:
     """F425c: Authorizers are listed with what they hold, and removed; `--wait` waits for them."""
     key = {"Authorization": f"Bearer {service.admin_key}"}

@@ -165,6 +165,7 @@ def test_a_large_change_is_confirmed_by_its_number(
             confirm("Revoke?", yes=False, number=number)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_signals")
 def test_a_command_watches_and_prints_what_is_new(admin: Shell) -> None:
     """F1356a: `--watch` prints again only after a change, asks by ETag, and ends by Ctrl+C."""

@@ -283,6 +283,7 @@ def test_a_stop_while_the_state_is_written_loses_nothing(
     assert [path.name for path in verifier.folder.glob("*state*")] == ["state"]
 
 
+@pytest.mark.slow
 def test_two_verifiers_share_a_state(verifier: Verifier, monkeypatch: pytest.MonkeyPatch) -> None:
     """F62d: Two verifiers that share a state never lower its version."""
     state, older = verifier.folder / "state", verifier.body

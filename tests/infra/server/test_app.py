@@ -188,6 +188,7 @@ _METHODS_OF_KEYLESS = {
 }
 
 
+@pytest.mark.slow_on("GET")
 @pytest.mark.parametrize("method", ["HEAD", "GET", "OPTIONS"])
 @pytest.mark.parametrize("has_key", [True, False])
 def test_every_path_answers_these_methods(local: Local, method: str, has_key: bool) -> None:

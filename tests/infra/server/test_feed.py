@@ -72,6 +72,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
             soon(partial(_is_at, ports, tenant, number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_heard", [True, False])
 def test_a_mark_wakes_the_feed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool

@@ -185,6 +185,7 @@ def test_requests_go_on_without_blobs_and_key_service(
     assert f"{named} does not respond: {_AWAY!r}" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_port_that_hangs_is_named(ports: Ports) -> None:
     """F1935b: A port beside the store that hangs is named, takes one thread, and delays nothing."""
     goes_on, seconds, called = threading.Event(), _Seconds(), list[str]()

@@ -99,6 +99,7 @@ def journaled(ports: Ports, tenant: Tenant) -> set[str]:
     return {id_ for each in found for entry, _ in model.entries_of(each) for id_ in entry.revoked}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_soon")
 @pytest.mark.parametrize("fails", [_fail, None], ids=["fails", "hangs"])
 def test_blobs_that_are_away_delay_no_change(

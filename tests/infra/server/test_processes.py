@@ -151,6 +151,7 @@ def _is_told(data: Path, warrant_id: str) -> bool:
         return any(warrant_id.encode() in each.entry for each in entries)
 
 
+@pytest.mark.slow
 def test_each_process_may_be_killed(tmp_path: Path) -> None:
     """F556e: After the death of any process the server answers and publishes by itself."""
     data, ops = tmp_path / "data", f"{HOST}:{free_port()}"

@@ -79,6 +79,7 @@ def test_nginx_keeps_connections_and_changes_tags(tmp_path: Path) -> None:
             assert http.get(path, headers={"If-None-Match": etag}).status_code == 304
 
 
+@pytest.mark.slow
 def test_the_time_of_idle_connections_can_be_set(tmp_path: Path) -> None:
     """F1741e: `--idle` is how long the server keeps a connection without a request."""
     with local_server(tmp_path / "data", "--idle", "1") as server:

@@ -153,6 +153,7 @@ def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
     return _sequence(ports, tenant) >= number
 
 
+@pytest.mark.slow
 def test_health_tells_that_nothing_can_be_stored(
     ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_damaged_database_is_not_served(tmp_path: Path) -> None:
     _assert_refused(refused, "svc.db is damaged", "Restore svc.db", "recover")
 
 
+@pytest.mark.slow_on("removed", "emptied")
 @pytest.mark.parametrize("left", ["admin.key", "lists"])
 @pytest.mark.parametrize("loss", ["removed", "emptied", "without its log"])
 def test_lost_records_are_not_replaced_by_an_empty_store(

@@ -165,6 +165,7 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
         soon(lambda: not part.exists())
 
 
+@pytest.mark.slow
 def test_the_timer_removes_expired_audit_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def version(ports: Ports, tenant: Tenant) -> int:
     return 0 if head is None else head.version
 
 
+@pytest.mark.slow
 def test_the_first_start_makes_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TRUST-16, F682a: The first start makes a document for each tenant, as does each new key."""
     ports = embedded(tmp_path, Clock())

@@ -104,6 +104,7 @@ def test_a_slow_receiver_delays_nobody_else(ports: Ports) -> None:
         soon(lambda: len(sender.sent) == 12)
 
 
+@pytest.mark.slow
 def test_a_failure_is_tried_again(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,6 +45,7 @@ def test_each_tenant_is_signed(ports: Ports, tenant: Tenant, tmp_path: Path) -> 
     soon(lambda: not thread._thread.is_alive())
 
 
+@pytest.mark.slow
 def test_a_slow_witness_holds_nobody(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
     """LOG-31, F810b: While a witness does not answer, passes seal, and the server can end."""
     sealing.extend(ports, tenant.id)

@@ -76,7 +76,7 @@ def trust_no_public_authority() -> None:
     ) -> None:
         """Replace `SSLContext.load_default_certs`."""
 
-    ssl.SSLContext.load_default_certs = load_nothing  # type: ignore[method-assign]
+    ssl.SSLContext.load_default_certs = load_nothing  # type: ignore[assignment]
 
 
 def keep_compiled_modules() -> None:

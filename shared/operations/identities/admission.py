@@ -61,62 +61,92 @@ class _AdmittedOwner(NamedTuple):
 
 def admit(
     ports: Ports,
-    provider: IdentityProvider,
+    checked_provider: IdentityProvider,
     claims: IdentityClaims,
     stranger: UnauthenticatedClient,
 ) -> StartedSession:
     """Begin a session for the owner of these checked claims (IDENTITY-6).
 
-    `provider` has its state at the time of the check. Raises `SignInRefused`, `Unavailable`.
+    `checked_provider` has its state at the time of the check. Raises `SignInRefused`,
+    `Unavailable`.
     """
-    return settle(lambda: _attempt(ports, provider, claims, stranger))
+
+    def attempt() -> StartedSession:
+        provider = IdentityProvider.from_optional(ports.store.get(checked_provider.address))
+        if provider is None:
+            message = "There is no such identity provider."
+            raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
+        if provider.epoch != checked_provider.epoch:
+            message = "The identity provider has just been changed; sign in again."
+            raise SignInRefused(OAuthErrorCode.INVALID_GRANT, message)
+        return _start_session(ports, provider, claims, stranger)
+
+    return settle(attempt)
 
 
-def _attempt(
+def _start_session(
     ports: Ports,
     provider: IdentityProvider,
     claims: IdentityClaims,
     stranger: UnauthenticatedClient,
 ) -> StartedSession:
-    provider = _as_it_is(ports, provider)
+    """Write the session, its owner and the used token. Raises `SignInRefused`."""
+    tenant_id = provider.tenant_id
     used = sessions.used_token_address(claims.digest)
     if not provider.allow_token_reuse and ports.store.get(used) is not None:
         raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token was used before.")
     names = jwts.identifiers(claims.members)
-    if any(
-        each.revoked for each in token_verdicts(ports, provider.tenant_id, names.values()).values()
-    ):
+    if any(each.revoked for each in token_verdicts(ports, tenant_id, names.values()).values()):
         raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token is revoked; sign in again.")
     mapping = _find_role_mapping(provider, claims)
-    role = roles.of_tenant(ports, provider.tenant_id).get(mapping.role)
+    role = roles.of_tenant(ports, tenant_id).get(mapping.role)
     if role is None:
-        raise SignInRefused(
-            OAuthErrorCode.DENIED,
-            "The role of the role mapping does not exist; change the mapping.",
-        )
-    is_person = provider.usage is ProviderUsage.SIGN_IN
-    admitted = (_person if is_person else _program)(ports, provider, claims, mapping)
-    made, changes = start_session(
-        ports,
-        provider,
-        admitted.owner,
-        role=role,
-        authenticated_at=_authenticated_at(provider, claims),
-        provider_session=names.get("sid"),
+        message = "The role of the role mapping does not exist; change the mapping."
+        raise SignInRefused(OAuthErrorCode.DENIED, message)
+    if provider.usage is ProviderUsage.SIGN_IN:
+        admitted = _admit_person(ports, provider, claims, mapping)
+    else:
+        admitted = _admit_program(ports, provider, mapping)
+    owner = admitted.owner
+    authenticated_at, sid = _authenticated_at(provider, claims), names.get("sid")
+    started, changes = start_session(
+        ports, provider, owner, role=role, authenticated_at=authenticated_at, provider_session=sid
+    )
+    session = started.session
+    caller = Caller(
+        tenant_id,
+        owner.email,
+        (),
+        source_ip=stranger.source_ip,
+        request_id=stranger.request_id,
+        name=owner.name,
+        owner_id=owner.id,
     )
     expires = int((claims.expires_at + _USED).timestamp())
-    note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
+    note = Put(used, {"tenant_id": tenant_id, "expires": expires}, Expect.ABSENT)
     ports.store.write(
         # A provider that changed since might not admit this owner.
         Check(provider.address, VersionIs(provider.version)),
         *admitted.changes,
         *changes,
         *([] if provider.allow_token_reuse else [note]),
-        _entry(ports, stranger, admitted, made, claims),
+        audit.entry(
+            ports,
+            caller,
+            AuditAction.SESSION_CREATE,
+            session.id,
+            settings=None,
+            identity=session.identity,
+            owner=session.owner,
+            role=role.name,
+            provider_id=session.provider_id,
+            subject=claims.subject,
+            **({"disabled": admitted.disabled_id} if admitted.disabled_id else {}),
+        ),
     )
     if admitted.is_lowered:
-        approvers.report_loss(ports, provider.tenant_id)
-    return made
+        approvers.report_loss(ports, tenant_id)
+    return started
 
 
 def _find_role_mapping(provider: IdentityProvider, claims: IdentityClaims) -> RoleMapping:
@@ -145,75 +175,37 @@ def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> dat
     return claims.auth_time
 
 
-def _as_it_is(ports: Ports, checked_provider: IdentityProvider) -> IdentityProvider:
-    """Return the current state of the provider.
-
-    Raises `SignInRefused` if its epoch differs from `checked_provider`.
-    """
-    item = ports.store.get(checked_provider.address)
-    if item is None:
-        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, "There is no such identity provider.")
-    provider = IdentityProvider.from_item(item)
-    if provider.epoch != checked_provider.epoch:
-        message = "The identity provider has just been changed; sign in again."
-        raise SignInRefused(OAuthErrorCode.INVALID_GRANT, message)
-    return provider
-
-
-def _entry(
-    ports: Ports,
-    stranger: UnauthenticatedClient,
-    admitted_owner: _AdmittedOwner,
-    started_session: StartedSession,
-    claims: IdentityClaims,
-) -> Put:
-    owner, session = admitted_owner.owner, started_session.session
-    caller = Caller(
-        session.tenant_id,
-        owner.email,
-        (),
-        source_ip=stranger.source_ip,
-        request_id=stranger.request_id,
-        name=owner.name,
-        owner_id=owner.id,
-    )
-    return audit.entry(
-        ports,
-        caller,
-        AuditAction.SESSION_CREATE,
-        session.id,
-        settings=None,
-        identity=session.identity,
-        owner=session.owner,
-        role=started_session.role.name,
-        provider_id=session.provider_id,
-        subject=claims.subject,
-        **({"disabled": admitted_owner.disabled_id} if admitted_owner.disabled_id else {}),
-    )
-
-
-def _person(
+def _admit_person(
     ports: Ports, provider: IdentityProvider, claims: IdentityClaims, mapping: RoleMapping
 ) -> _AdmittedOwner:
     """Return the person with these claims, updated by this sign-in."""
-    email, tenant_id = _email(provider, claims), provider.tenant_id
+    email, tenant_id = claims.email, provider.tenant_id
+    if email is None:
+        message = "The provider states no e-mail address; have it add the claim `email`."
+        raise SignInRefused(OAuthErrorCode.DENIED, message)
+    if provider.email_domains and email.rpartition("@")[2] not in provider.email_domains:
+        message = "The tenant does not allow the domain of the e-mail address."
+        raise SignInRefused(OAuthErrorCode.DENIED, message)
+    try:
+        name = text.name(claims.name or "")
+    except ValueError:
+        name = email
     subject_at = people.subject_address(tenant_id, provider.id, claims.subject)
     email_at = people.email_address(tenant_id, email)
-    found = ports.store.get_many([subject_at, email_at])
-    known, holder = found.get(subject_at), found.get(email_at)
+    items = ports.store.get_many([subject_at, email_at])
+    known, holder = items.get(subject_at), items.get(email_at)
     former_id: str | None = None
     freed, expected = list[Change](), Expect.ABSENT
     if holder is not None and (known is None or known["id"] != holder["id"]):
-        former = _former(ports, tenant_id, str(holder["id"]))
+        former = _find_former_holder(ports, tenant_id, str(holder["id"]))
         freed = [Put(former.address, former.disable().to_item(), VersionIs(former.version))]
         former_id, expected = former.id, Expect.PRESENT
-    name = _name(claims, email)
     if known is None:
-        person_id, now, active = ports.new_id(PERSON), ports.now(), PersonStatus.ACTIVE
         subject = (provider.id, provider.issuer, claims.subject)
         same = find_same_account(ports, tenant_id, provider.issuer, claims.subject)
         if not all(each.is_active for each in same):
             raise SignInRefused(OAuthErrorCode.DENIED, _DISABLED)
+        person_id, now, active = ports.new_id(PERSON), ports.now(), PersonStatus.ACTIVE
         person = Person(person_id, tenant_id, *subject, email, name, mapping.role, active, now)
         changes: list[Change] = [
             Put(person.address, person.to_item(), Expect.ABSENT),
@@ -227,13 +219,21 @@ def _person(
     before = reread(lambda: _read_person(ports, tenant_id, str(known["id"])))
     issuer = provider.issuer
     after = replace(before, issuer=issuer, email=email, name=name, role=mapping.role)
-    person, changes = _update_person(before, after, expected)
-    return _AdmittedOwner(
-        person, [*freed, *changes], former_id, is_lowered=before.role != person.role
-    )
+    if after == before:
+        # Rejects a person who is disabled concurrently.
+        changes = [Check(before.address, VersionIs(before.version))]
+    else:
+        after = replace(after, version=before.version + 1)
+        changes = [Put(after.address, after.to_item(), VersionIs(before.version))]
+        if (old_email_at := people.email_address(tenant_id, before.email)) != email_at:
+            changes += [
+                Delete(old_email_at, Expect.ANYTHING),
+                Put(email_at, {"id": after.id}, expected),
+            ]
+    return _AdmittedOwner(after, [*freed, *changes], former_id, before.role != after.role)
 
 
-def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
+def _find_former_holder(ports: Ports, tenant_id: str, holder_id: str) -> Person:
     """Return the holder of an e-mail if the provider of that person was deleted.
 
     Raises `SignInRefused` if the holder may still sign in.
@@ -256,47 +256,8 @@ def _read_person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     return person
 
 
-def _update_person(
-    previous: Person, after: Person, precondition: Expect
-) -> tuple[Person, list[Change]]:
-    """Return a known person after another sign-in, and the changes that store this."""
-    if after == previous:
-        # Rejects a person who is disabled concurrently.
-        return previous, [Check(previous.address, VersionIs(previous.version))]
-    after = replace(after, version=previous.version + 1)
-    changes: list[Change] = [Put(after.address, after.to_item(), VersionIs(previous.version))]
-    old, new = (people.email_address(each.tenant_id, each.email) for each in (previous, after))
-    if old != new:
-        changes += [
-            Delete(old, Expect.ANYTHING),
-            Put(new, {"id": after.id}, precondition),
-        ]
-    return after, changes
-
-
-def _name(claims: IdentityClaims, email: str) -> str:
-    """Return the name of a person, or the e-mail if the provider states no printable name."""
-    try:
-        return text.name(claims.name or "")
-    except ValueError:
-        return email
-
-
-def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
-    """Return the e-mail of a person. Raises `SignInRefused` if the tenant does not allow it."""
-    if claims.email is None:
-        message = "The provider states no e-mail address; have it add the claim `email`."
-        raise SignInRefused(OAuthErrorCode.DENIED, message)
-    domain = claims.email.rpartition("@")[2]
-    if provider.email_domains and domain not in provider.email_domains:
-        raise SignInRefused(
-            OAuthErrorCode.DENIED, "The tenant does not allow the domain of the e-mail address."
-        )
-    return claims.email
-
-
-def _program(
-    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, mapping: RoleMapping
+def _admit_program(
+    ports: Ports, provider: IdentityProvider, mapping: RoleMapping
 ) -> _AdmittedOwner:
     """Return the service account of a program."""
     name = ports.store.get(name_address(provider.tenant_id, mapping.service_account or ""))

@@ -23,13 +23,14 @@ from shared.model.identities import approvals as model
 from shared.model.identities import people, sessions
 from shared.model.identities.approvals import Approval, ApprovalStatus, ProtectedAction
 from shared.model.identities.people import Person
-from shared.model.identities.sessions import AccessRecord, SessionRecord
+from shared.model.identities.sessions import SessionRecord
 from shared.model.items import Item, Value
 from shared.operations.base import audit
 from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation, settle
 from shared.operations.base.paging import PageQueryPlan
 from shared.operations.identities import approvers
+from shared.operations.identities.authentication import read_access
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
@@ -79,10 +80,10 @@ def page(
 @operation(*Scope)
 def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
     """Return an approval that `page` would show. Raises `NotFound`."""
-    found = _require_approval(ports, caller, approval_id)
-    if not _may_see(caller, found):
+    approval = _require_approval(ports, caller, approval_id)
+    if not _may_see(caller, approval):
         raise NotFound
-    return _show(found, _ending(ports, caller.tenant_id))
+    return _show(approval, _ending(ports, caller.tenant_id))
 
 
 def _show(approval: Approval, has_ended: Callable[[Approval], bool]) -> Approval:
@@ -115,23 +116,23 @@ def reject(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: s
 
 def override(ports: Ports, operator: Caller, *, approval_id: str, reason: str) -> Approval:
     """Approve in place of a person, as the operator. Raises `NotFound`, `InvalidState`."""
-    return settle(lambda: _overridden(ports, operator, approval_id, reason))
 
+    def attempt() -> Approval:
+        before = _require_approval(ports, operator, approval_id)
+        _check_open(ports, before, ApprovalStatus.APPROVED)
+        if before.status is ApprovalStatus.APPROVED:
+            shown = _show(before, _ending(ports, operator.tenant_id))
+            if shown.status is not ApprovalStatus.APPROVED:
+                raise InvalidState(f"The approval is {shown.status}; request another approval.")
+            return before
+        after = before.decide(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
+        ports.store.write(
+            Put(after.address, after.to_item(), VersionIs(before.version)),
+            _entry(ports, operator, AuditAction.APPROVAL_OVERRIDE, after, reason=reason),
+        )
+        return after
 
-def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -> Approval:
-    before = _require_approval(ports, operator, approval_id)
-    _check_open(ports, before, ApprovalStatus.APPROVED)
-    if before.status is ApprovalStatus.APPROVED:
-        shown = _show(before, _ending(ports, operator.tenant_id))
-        if shown.status is not ApprovalStatus.APPROVED:
-            raise InvalidState(f"The approval is {shown.status}; request another approval.")
-        return before
-    after = before.decide(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
-    ports.store.write(
-        Put(after.address, after.to_item(), VersionIs(before.version)),
-        _entry(ports, operator, AuditAction.APPROVAL_OVERRIDE, after, reason=reason),
-    )
-    return after
+    return settle(attempt)
 
 
 def _decide(
@@ -163,10 +164,10 @@ def _decide(
 
 def _require_approval(ports: Ports, caller: Caller, approval_id: str) -> Approval:
     """Read an approval. Raises `NotFound`."""
-    found = _read_with_cutoff(ports, caller.tenant_id, approval_id)
-    if found is None:
+    approval = _read_approval(ports, caller.tenant_id, approval_id)
+    if approval is None:
         raise NotFound
-    return found
+    return approval
 
 
 def _check_open(ports: Ports, approval: Approval, status: ApprovalStatus) -> None:
@@ -185,8 +186,7 @@ def _check_cooled_off(ports: Ports, caller: Caller) -> None:
     The provider controls its claims about a sign-in, so the start of the session counts. Stored
     times are whole seconds: a session of the same second counts as later than the change.
     """
-    access = AccessRecord.of(ports.store.get(sessions.access_address(caller.tenant_id)))
-    changed_at = access.anchors_changed_at
+    changed_at = read_access(ports, caller.tenant_id).anchors_changed_at
     if changed_at is None or ports.now() - changed_at >= model.COOLING_OFF:
         return
     address = sessions.sessions(caller.tenant_id).address(caller.session_id or "")
@@ -208,35 +208,6 @@ def _requester(ports: Ports, approval: Approval) -> Person | None:
     return None if asker is None else _person(ports, approval.tenant_id, asker)
 
 
-def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
-    """Return a precondition that the approver may still approve, or none for the operator.
-
-    Raises `ApprovalRequired`.
-    """
-    if approval.decided_by_id is None:
-        return []
-    person = _person(ports, approval.tenant_id, approval.decided_by_id)
-    access = AccessRecord.of(ports.store.get(sessions.access_address(approval.tenant_id)))
-    if person.epoch != approval.decided_by_epoch or not approvers.may_approve(person, access):
-        raise ApprovalRequired(_NO_APPROVER)
-    return [Check(person.address, VersionIs(person.version))]
-
-
-def _check_number(ports: Ports, caller: Caller) -> None:
-    """Raise `Conflict` if too many requests of the person or the tenant are pending."""
-    now, has_ended = ports.now(), _ending(ports, caller.tenant_id)
-    waiting = list[Approval]()
-    for row in ports.store.query(model.approvals(caller.tenant_id), newest_first=True):
-        found = Approval.from_item(row.item)
-        if now - found.created_at >= model.WAITS:
-            break
-        if found.status is ApprovalStatus.PENDING and not has_ended(found):
-            waiting.append(found)
-    own = sum(each.requested_by_id == caller.person_id for each in waiting)
-    if own >= model.PENDING_MAX or len(waiting) >= model.PENDING_OF_TENANT_MAX:
-        raise Conflict(_TOO_MANY)
-
-
 def _may_see(caller: Caller, approval: Approval) -> bool:
     if not _READERS.isdisjoint(caller.scopes):
         return True
@@ -256,9 +227,18 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
     record_version: int = 0,
 ) -> Approval:
     """Store and return a request for approval. Raises `Conflict` if too many are pending."""
-    _check_number(ports, caller)
-    now, by = ports.now(), caller.person_id
-    made = Approval(
+    now, by, has_ended = ports.now(), caller.person_id, _ending(ports, caller.tenant_id)
+    pending = list[Approval]()
+    for row in ports.store.query(model.approvals(caller.tenant_id), newest_first=True):
+        listed = Approval.from_item(row.item)
+        if now - listed.created_at >= model.WAITS:
+            break
+        if listed.status is ApprovalStatus.PENDING and not has_ended(listed):
+            pending.append(listed)
+    own = sum(each.requested_by_id == by for each in pending)
+    if own >= model.PENDING_MAX or len(pending) >= model.PENDING_OF_TENANT_MAX:
+        raise Conflict(_TOO_MANY)
+    approval = Approval(
         id=ports.new_id(APPROVAL),
         tenant_id=caller.tenant_id,
         action=action,
@@ -277,10 +257,10 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
         record_version=record_version,
     )
     ports.store.write(
-        Put(made.address, made.to_item(), Expect.ABSENT),
-        _entry(ports, caller, AuditAction.APPROVAL_REQUEST, made, reason=reason, count=count),
+        Put(approval.address, approval.to_item(), Expect.ABSENT),
+        _entry(ports, caller, AuditAction.APPROVAL_REQUEST, approval, reason=reason, count=count),
     )
-    return made
+    return approval
 
 
 def usable(
@@ -290,39 +270,39 @@ def usable(
 
     Raises `ApprovalRequired`, with the reason.
     """
-    found = _read_with_cutoff(ports, caller.tenant_id, approval_id)
-    if found is None:
+    approval = _read_approval(ports, caller.tenant_id, approval_id)
+    if approval is None:
         raise ApprovalRequired("There is no such approval.")
-    if found.requested_by_id != caller.person_id:
+    if approval.requested_by_id != caller.person_id:
         raise ApprovalRequired("Another person requested this approval.")
-    if found.action not in actions or found.subject != subject:
+    if approval.action not in actions or approval.subject != subject:
         raise ApprovalRequired("The approval is for another action or resource.")
-    if found.status is not ApprovalStatus.APPROVED:
-        raise ApprovalRequired(f"The approval is {found.status}.")
-    if _ending(ports, found.tenant_id)(found):
+    if approval.status is not ApprovalStatus.APPROVED:
+        raise ApprovalRequired(f"The approval is {approval.status}.")
+    if _ending(ports, approval.tenant_id)(approval):
         raise ApprovalRequired("The approval has expired.")
-    if found.remaining <= 0:
+    if approval.remaining <= 0:
         raise ApprovalRequired("The approval was used already; request another approval.")
-    return found
+    return approval
 
 
 def use_changes(ports: Ports, caller: Caller, approval: Approval, number: int) -> list[Change]:
     """Return the changes that use an approval `number` times, up to the remaining count.
 
-    Raises `ApprovalRequired` if the approver may no longer approve.
+    Raises `ApprovalRequired` if the approver may no longer approve. An operator always may.
     """
-    after = approval.use(number)
+    after, checks = approval.use(number), list[Check]()
+    if approval.decided_by_id is not None:
+        person = _person(ports, approval.tenant_id, approval.decided_by_id)
+        access = read_access(ports, approval.tenant_id)
+        if person.epoch != approval.decided_by_epoch or not approvers.may_approve(person, access):
+            raise ApprovalRequired(_NO_APPROVER)
+        checks = [Check(person.address, VersionIs(person.version))]
+    left = after.remaining
     return [
-        *_check_approver(ports, approval),
+        *checks,
         Put(after.address, after.to_item(), VersionIs(approval.version)),
-        _entry(
-            ports,
-            caller,
-            AuditAction.APPROVAL_CONSUME,
-            after,
-            number=number,
-            remaining=after.remaining,
-        ),
+        _entry(ports, caller, AuditAction.APPROVAL_CONSUME, after, number=number, remaining=left),
     ]
 
 
@@ -334,7 +314,7 @@ def _entry(
     return audit.entry(ports, caller, action, approval.id, settings=None, **shown, **details)
 
 
-def _read_with_cutoff(ports: Ports, tenant_id: str, approval_id: str) -> Approval | None:
+def _read_approval(ports: Ports, tenant_id: str, approval_id: str) -> Approval | None:
     if not is_identifier(approval_id, kind=APPROVAL):
         return None
     return Approval.from_optional(ports.store.get(model.approvals(tenant_id).address(approval_id)))
@@ -342,9 +322,9 @@ def _read_with_cutoff(ports: Ports, tenant_id: str, approval_id: str) -> Approva
 
 def _ending(ports: Ports, tenant_id: str) -> Callable[[Approval], bool]:
     """Return a function that checks whether an approval has ended. Reads each requester once."""
-    found = AccessRecord.of(ports.store.get(sessions.access_address(tenant_id)))
+    access = read_access(ports, tenant_id)
     # Ends all approvals that were requested before this time (OPS-9, APPROVAL-6).
-    ends = [each for each in (found.sessions_after, found.anchors_changed_at) if each is not None]
+    ends = [each for each in (access.sessions_after, access.anchors_changed_at) if each is not None]
     barrier, now = max(ends, default=None), ports.now()
     people_ = dict[str | None, Person | None]()
 

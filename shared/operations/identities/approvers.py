@@ -12,6 +12,7 @@ from shared.model.identities.approvals import ProtectedActions
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.sessions import AccessRecord, access_address
+from shared.operations.identities.authentication import read_access
 from shared.ports import Ports
 from shared.ports.store import Change, Check, VersionIs
 
@@ -47,7 +48,7 @@ def keep_two(
     tenant_id = caller.tenant_id
     if caller.is_inside or not (is_protected or _protects(ports, tenant_id)):
         return []
-    access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
+    access = read_access(ports, tenant_id)
     before = _find(ports, tenant_id, access)
     left = {
         person.account: (person, source)
@@ -71,9 +72,9 @@ def keep_two(
 
 def report_loss(ports: Ports, tenant_id: str) -> None:
     """Log an error for the alarm if fewer than two people can approve protected actions."""
-    access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
-    found = {person.account for person, _ in _find(ports, tenant_id, access)}
-    if _protects(ports, tenant_id) and len(found) < _TWO:
+    access = read_access(ports, tenant_id)
+    accounts = {person.account for person, _ in _find(ports, tenant_id, access)}
+    if _protects(ports, tenant_id) and len(accounts) < _TWO:
         _log.error("fewer than two people can approve protected actions", extra=_TOO_FEW)
 
 
@@ -88,9 +89,8 @@ def _find(
     """Return the people who may approve, each with an existing provider."""
     rows = ports.store.query(providers.providers(tenant_id))
     sources = {each.id: each for each in IdentityProvider.from_rows(rows)}
-    found = Person.from_rows(ports.store.query(people.people(tenant_id)))
     return [
         (each, sources[each.provider_id])
-        for each in found
+        for each in Person.from_rows(ports.store.query(people.people(tenant_id)))
         if each.provider_id in sources and may_approve(each, access)
     ]

@@ -53,60 +53,23 @@ def authenticate(
         ports.store.get(address)
         raise InvalidApiKey
     credential = SessionCredential.from_item(item)
-    places = _places(credential)
-    found = ports.store.get_many(places)
-    items = [found.get(each) for each in places]
-    caller = _caller(ports, credential, items, source_ip=source_ip, request_id=request_id)
-    if caller is None:
+    tenant_id = credential.tenant_id
+    session_at = model.sessions(tenant_id).address(credential.session_id)
+    access_at = model.access_address(tenant_id)
+    owner_at = owner_address(tenant_id, credential.owner)
+    provider_at = providers.providers(tenant_id).address(credential.provider_id)
+    owned = [owner_at, provider_at] if credential.owner else []
+    items = ports.store.get_many([session_at, access_at, *owned])
+    session = SessionRecord.from_optional(items.get(session_at))
+    access = AccessRecord.of(items.get(access_at))
+    owner = None
+    if session is not None and not session.is_over(ports.now(), access.sessions_after):
+        provider = items.get(provider_at)
+        epoch = None if provider is None else integer(provider, "epoch")
+        owner = owner_of(session, items.get(owner_at), provider_epoch=epoch)
+    if session is None or owner is None:
         refusing()
         raise InvalidApiKey(_ENDED)
-    return caller
-
-
-def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
-    """Return the caller of an API key with its current role, after one more read."""
-    access = AccessRecord.of(ports.store.get(model.access_address(caller.tenant_id)))
-    role = roles.effective_role(access, name)
-    return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
-
-
-def _places(credential: SessionCredential) -> list[Address]:
-    tenant_id = credential.tenant_id
-    places = [
-        model.sessions(tenant_id).address(credential.session_id),
-        model.access_address(tenant_id),
-    ]
-    if credential.owner:
-        provider = providers.providers(tenant_id).address(credential.provider_id)
-        places += [owner_address(tenant_id, credential.owner), provider]
-    return places
-
-
-def owner_address(tenant_id: str, owner: str) -> Address:
-    """Return the address of the person or account that owns a session."""
-    is_person = is_identifier(owner, kind=PERSON)
-    return (people.people(tenant_id) if is_person else accounts(tenant_id)).address(owner)
-
-
-def _caller(
-    ports: Ports,
-    credential: SessionCredential,
-    items: list[Item | None],
-    *,
-    source_ip: str | None,
-    request_id: str | None,
-) -> Caller | None:
-    session_item, access_item, *vouching = items
-    if session_item is None:
-        return None
-    session, access = SessionRecord.from_item(session_item), AccessRecord.of(access_item)
-    if session.is_over(ports.now(), access.sessions_after):
-        return None
-    owner_item, provider_item = vouching or (None, None)
-    epoch = None if provider_item is None else integer(provider_item, "epoch")
-    owner = owner_of(session, owner_item, provider_epoch=epoch)
-    if owner is None:
-        return None
     role = roles.effective_role(access, owner.role)
     return Caller(
         tenant_id=session.tenant_id,
@@ -123,6 +86,23 @@ def _caller(
         role=role.name,
         limits=role.limits,
     )
+
+
+def read_access(ports: Ports, tenant_id: str) -> AccessRecord:
+    """Return the access record of a tenant, or an empty one."""
+    return AccessRecord.of(ports.store.get(model.access_address(tenant_id)))
+
+
+def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
+    """Return the caller of an API key with its current role, after one more read."""
+    role = roles.effective_role(read_access(ports, caller.tenant_id), name)
+    return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
+
+
+def owner_address(tenant_id: str, owner: str) -> Address:
+    """Return the address of the person or account that owns a session."""
+    is_person = is_identifier(owner, kind=PERSON)
+    return (people.people(tenant_id) if is_person else accounts(tenant_id)).address(owner)
 
 
 def owner_of(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from shared.errors import Conflict, InvalidRequest
@@ -14,7 +14,7 @@ from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
 from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
-from shared.model.identities.sessions import AccessRecord, access_address
+from shared.model.identities.sessions import access_address
 from shared.model.items import Value
 from shared.model.records import integer
 from shared.operations.base import audit
@@ -23,6 +23,7 @@ from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.identities import approvers, issuers, protected_acts, provider_calls, roles
+from shared.operations.identities.authentication import read_access
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs, expect_version
 
@@ -40,6 +41,7 @@ _GIVING: Final = (
     "step_up",
     "token_exchange",
 )
+_REMOVABLE: Final = frozenset({"client_id", "cli_client_id", "jwks"})
 _USUAL: Final = "auth_time"
 _GOOGLE: Final = "https://accounts.google.com"
 
@@ -65,26 +67,15 @@ class ProviderChange:
 
     def made_to(self, provider: IdentityProvider) -> IdentityProvider:
         """Return the provider with these values, except its secret and the discovered endpoints."""
-        given = {name: value for name, value in _members(self).items() if value is not None}
-        removable = {name: value or None for name, value in given.items() if name in _REMOVABLE}
-        changed = replace(provider, **(given | removable))
+        values = dict[str, Any]()
+        for name in (each.name for each in fields(self) if each.name != "client_secret"):
+            if (value := getattr(self, name)) is not None:
+                values[name] = (value or None) if name in _REMOVABLE else value
+        if self.role_mappings is not None:
+            values["role_mappings"] = tuple(each.to_value for each in self.role_mappings)
+        changed = replace(provider, **values)
         is_other = any(getattr(changed, each) != getattr(provider, each) for each in _GIVING)
         return replace(changed, epoch=provider.epoch + 1) if is_other else changed
-
-
-_REMOVABLE: Final = frozenset({"client_id", "cli_client_id", "jwks"})
-
-
-def _members(change: ProviderChange) -> dict[str, Any]:
-    members = {
-        name: getattr(change, name)
-        for name in ProviderChange.__dataclass_fields__
-        if name != "client_secret"
-    }
-    given = change.role_mappings
-    return members | {
-        "role_mappings": None if given is None else tuple(each.to_value for each in given)
-    }
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -223,9 +214,14 @@ def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
     """Return the other providers of people that have the same issuer (IDENTITY-4)."""
     if provider.usage is not ProviderUsage.SIGN_IN:
         return []
-    found = IdentityProvider.from_rows(ports.store.query(model.providers(provider.tenant_id)))
-    others = (each for each in found if each.id != provider.id and each.usage is provider.usage)
-    return [each.id for each in others if each.issuer == provider.issuer]
+    rows = ports.store.query(model.providers(provider.tenant_id))
+    return [
+        each.id
+        for each in IdentityProvider.from_rows(rows)
+        if each.id != provider.id
+        and each.usage is provider.usage
+        and each.issuer == provider.issuer
+    ]
 
 
 def _details(ports: Ports, old: IdentityProvider | None, new: IdentityProvider) -> dict[str, Value]:
@@ -243,7 +239,9 @@ def _complete_provider(
     changed = change.made_to(previous)
     _check(changed)
     if changed.role_mappings != previous.role_mappings:
-        _check_roles(ports, changed)
+        known = roles.of_tenant(ports, changed.tenant_id)
+        if not all(each.role in known for each in changed.role_mapping_list):
+            raise InvalidRequest("role_mappings: each role must be one of GET /v1/roles.")
     # Otherwise a role mapping could not be removed while a provider is down.
     if change.issuer is not None or changed.jwks != previous.jwks:
         changed = changed.with_endpoints(_discover(ports, changed))
@@ -306,12 +304,6 @@ def _check_tokens(provider: IdentityProvider) -> None:
         )
 
 
-def _check_roles(ports: Ports, provider: IdentityProvider) -> None:
-    known = roles.of_tenant(ports, provider.tenant_id)
-    if not all(each.role in known for each in provider.role_mapping_list):
-        raise InvalidRequest("role_mappings: each role must be one of GET /v1/roles.")
-
-
 def _check_role_mapping(provider: IdentityProvider, mapping: RoleMapping) -> None:
     is_of_people = provider.usage is ProviderUsage.SIGN_IN
     if is_of_people is (mapping.service_account is not None):
@@ -353,7 +345,7 @@ def _cooling_off_changes(
     is_anchor = is_other and new.usage is ProviderUsage.SIGN_IN
     if not is_anchor or not protected_acts.read_protected_actions(ports, caller.tenant_id).protects:
         return []
-    address = access_address(caller.tenant_id)
-    access = AccessRecord.of(ports.store.get(address))
+    access = read_access(ports, caller.tenant_id)
     changed = replace(access, anchors_changed_at=ports.now(), version=access.version + 1)
-    return [Put(address, changed.to_item(), expect_version(access.version))]
+    expect = expect_version(access.version)
+    return [Put(access_address(caller.tenant_id), changed.to_item(), expect)]

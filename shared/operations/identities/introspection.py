@@ -1,10 +1,9 @@
 """Introspection: check whether a token of the tenant's issuers is valid (TOKEN-4)."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from shared.authorizer.formats import jwts
-from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
+from shared.authorizer.formats.jwk_sets import usable_keys
 from shared.authorizer.formats.jwts import ParsedToken
 from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import DataCorrupt
@@ -23,57 +22,40 @@ _SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "cnf")
 def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object] | None:
     """Return the claims of a valid token, or None for any other.
 
-    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as a valid token.
+    Claims have the types of RFC 7662, 2.2: whole seconds, and `scope` as text. Raises
+    `DataCorrupt`, `Unavailable`: a fault is never reported as a valid token.
     """
     try:
-        found = jwts.parse(token)
-        warrant_ids = found.warrant_ids
+        parsed = jwts.parse(token)
+        warrant_ids = parsed.warrant_ids
     except TokenRefused:
         return None
-    issuers, verdicts = ports.gather(
-        lambda: _issuers(ports, caller.tenant_id),
+    providers, verdicts = ports.gather(
+        lambda: [*IdentityProvider.from_rows(ports.store.query(model.providers(caller.tenant_id)))],
         lambda: token_verdicts(ports, caller.tenant_id, warrant_ids),
     )
-    is_good = any(_is_of(ports, each, found) for each in issuers)
+    issuers = [each for each in providers if each.usage is ProviderUsage.VERIFY_ONLY]
+    is_good = any(_is_valid(ports, each, parsed) for each in issuers)
     is_revoked = any(each.revoked for each in verdicts.values())
     if is_revoked or not is_good:
         return None
-    return _describe(found.claims)
-
-
-def _describe(claims: Mapping[str, Any]) -> dict[str, object]:
-    """Return claims in the types of RFC 7662, 2.2: whole seconds, and `scope` as text."""
-    shown = {name: claims[name] for name in _SHOWN if name in claims}
-    shown |= {name: int(shown[name]) for name in ("iat", "exp") if name in shown}
+    claims = parsed.claims
+    response = {name: claims[name] for name in _SHOWN if name in claims}
+    response |= {name: int(response[name]) for name in ("iat", "exp") if name in response}
     scope = claims.get("scope", claims.get("scp"))
     if isinstance(scope, list) and all(isinstance(each, str) for each in scope):
         scope = " ".join(scope)
-    return shown | ({"scope": scope} if isinstance(scope, str) else {})
+    return response | ({"scope": scope} if isinstance(scope, str) else {})
 
 
-def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
-    found = IdentityProvider.from_rows(ports.store.query(model.providers(tenant_id)))
-    return [each for each in found if each.usage is ProviderUsage.VERIFY_ONLY]
-
-
-def _is_of(ports: Ports, issuer: IdentityProvider, token: ParsedToken) -> bool:
+def _is_valid(ports: Ports, issuer: IdentityProvider, token: ParsedToken) -> bool:
     """Return whether an issuer signed a token for its audience, and it has not expired."""
+    audience, now = issuer.client_id or "", ports.now().timestamp()
     try:
-        jwts.check_claims(
-            token,
-            TokenKind.ACCESS,
-            issuer=issuer.issuer,
-            audience=issuer.client_id or "",
-            now=ports.now().timestamp(),
-        )
-        jwts.check_signature(token, _keys(issuer))
+        jwts.check_claims(token, TokenKind.ACCESS, issuer=issuer.issuer, audience=audience, now=now)
+        jwts.check_signature(token, usable_keys(issuer.jwks))
     except TokenRefused:
         return False
-    return True
-
-
-def _keys(issuer: IdentityProvider) -> KeySet:
-    try:
-        return usable_keys(issuer.jwks)
     except ValueError:
         raise DataCorrupt from None
+    return True

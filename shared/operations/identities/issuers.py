@@ -60,7 +60,7 @@ def discover(ports: Ports, issuer: str) -> ProviderMetadata:
         or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     ):
         raise Unavailable(f"The issuer does not respond at {_PATH}; try again later.")
-    return _of_document(issuer, _object(answer.body if answer.status == HTTPStatus.OK else b""))
+    return _parse_metadata(issuer, answer.body if answer.status == HTTPStatus.OK else b"")
 
 
 def current(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
@@ -78,10 +78,10 @@ def current(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
             return provider
         _remember(ports, uri, known)
     try:
-        found = _of_document(provider.issuer, _object((known.document or "").encode()))
+        metadata = _parse_metadata(provider.issuer, (known.document or "").encode())
     except InvalidRequest:
         return provider
-    return provider.with_endpoints(found)
+    return provider.with_endpoints(metadata)
 
 
 def refresh(ports: Ports, provider: IdentityProvider) -> None:
@@ -117,15 +117,21 @@ def _is_new(provider: IdentityProvider, now: datetime) -> bool:
     return provider.jwks is not None or now - provider.created_at < _DAY
 
 
-def _of_document(issuer: str, document: Mapping[str, Any] | None) -> ProviderMetadata:
+def _parse_metadata(issuer: str, body: bytes) -> ProviderMetadata:
+    """Return the metadata in a discovery document. Raises `InvalidRequest`."""
+    document = parse_object(body)
     if document is None or document.get("issuer") != issuer:
         raise InvalidRequest(f"The document at {_PATH} names another issuer; compare the two.")
     keys = _endpoint(document, "jwks_uri")
     if keys is None:
         raise InvalidRequest("The issuer publishes no jwks_uri.")
+    device_endpoint = None
+    # An unusable optional endpoint counts as absent.
+    with suppress(InvalidRequest):
+        device_endpoint = _endpoint(document, "device_authorization_endpoint")
     return ProviderMetadata(
         authorization_endpoint=_endpoint(document, "authorization_endpoint"),
-        device_authorization_endpoint=_optional_endpoint(document, "device_authorization_endpoint"),
+        device_authorization_endpoint=device_endpoint,
         token_endpoint=_endpoint(document, "token_endpoint"),
         jwks_uri=keys,
     )
@@ -138,7 +144,13 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
     """
     known = ports.issuer_keys.get(uri)
     if known is None or not _decides(ports, known, kid):
-        known = _looked_up(ports, uri, kid)
+        # Other processes renew the stored record, too.
+        known = _read_stored(ports, uri)
+        if known is None or not _decides(ports, known, kid):
+            known = _refresh(ports, uri, known, _key_set)
+        if kid not in _keys(ports, known):
+            known = _wait_for_refresh(ports, uri, known)
+        _remember(ports, uri, known)
     keys = _keys(ports, known)
     if kid not in keys and not known.has_succeeded:
         raise Unavailable("Cannot read the keys of the issuer; try again later.")
@@ -165,17 +177,6 @@ def _decides(ports: Ports, record: IssuerKeys, kid: str) -> bool:
     return has_key or record.has_succeeded
 
 
-def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
-    """Return the newest record of the keys, which other processes also renew."""
-    found = _read_stored(ports, uri)
-    if found is None or not _decides(ports, found, kid):
-        found = _refresh(ports, uri, found, _key_set)
-    if kid not in _keys(ports, found):
-        found = _wait_for_refresh(ports, uri, found)
-    _remember(ports, uri, found)
-    return found
-
-
 def _remember(ports: Ports, uri: str, keys: IssuerKeys) -> None:
     if len(ports.issuer_keys) >= _REMEMBERED_MAX:
         ports.issuer_keys.clear()
@@ -192,15 +193,15 @@ def _refresh(
     try:
         _write(ports, uri, mine, previous)
     except PreconditionFailed:
-        found = _read_stored(ports, uri)
-        if found is None:
+        theirs = _read_stored(ports, uri)
+        if theirs is None:
             raise Unavailable from None
-        return found
-    found = mine.tried_with(fetch(ports, uri))
+        return theirs
+    fetched = mine.tried_with(fetch(ports, uri))
     # Even if another process has the claim by now, the fetched keys are correct.
     with suppress(PreconditionFailed):
-        _write(ports, uri, found, mine)
-    return found
+        _write(ports, uri, fetched, mine)
+    return fetched
 
 
 def _wait_for_refresh(ports: Ports, uri: str, keys: IssuerKeys) -> IssuerKeys:
@@ -209,9 +210,9 @@ def _wait_for_refresh(ports: Ports, uri: str, keys: IssuerKeys) -> IssuerKeys:
         if not keys.is_being_fetched(ports.now()):
             break
         ports.sleep(_LOOK_SECONDS)
-        found = _read_stored(ports, uri)
-        if found is not None and found.version != keys.version:
-            return found
+        newest = _read_stored(ports, uri)
+        if newest is not None and newest.version != keys.version:
+            return newest
     return keys
 
 
@@ -240,7 +241,7 @@ def _key_set(ports: Ports, uri: str) -> str | None:
 def _configuration(ports: Ports, uri: str) -> str | None:
     """Return the document at a URL, or None if it is not an object at present."""
     answer = ports.outbound().ask(uri)
-    is_object = answer.status == HTTPStatus.OK and _object(answer.body) is not None
+    is_object = answer.status == HTTPStatus.OK and parse_object(answer.body) is not None
     return answer.body.decode() if is_object else None
 
 
@@ -255,12 +256,13 @@ def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
         raise DataCorrupt from None
 
 
-def _object(body: bytes) -> Mapping[str, Any] | None:
+def parse_object(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in the answer of another server, or None for anything else."""
     try:
-        found = strict_json.parse_foreign(body)
+        document = strict_json.parse_foreign(body)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _endpoint(document: Mapping[str, Any], name: str) -> str | None:
@@ -271,11 +273,3 @@ def _endpoint(document: Mapping[str, Any], name: str) -> str | None:
         return outbound.checked_url(url if isinstance(url, str) else "", any_port=True)
     except ValueError as error:
         raise InvalidRequest(f"{name} of the issuer {error}.") from None
-
-
-def _optional_endpoint(document: Mapping[str, Any], name: str) -> str | None:
-    """Return an optional endpoint of a sign-in. An unusable endpoint counts as absent."""
-    try:
-        return _endpoint(document, name)
-    except InvalidRequest:
-        return None

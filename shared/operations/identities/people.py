@@ -70,14 +70,14 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
 def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -> list[Person]:
     """Return the people with this subject of an issuer, one for each provider of the issuer."""
     rows = ports.store.query(providers.providers(tenant_id))
-    places = [
+    subjects = ports.store.get_many(
         model.subject_address(tenant_id, each.id, subject)
         for each in IdentityProvider.from_rows(rows)
         if each.issuer == issuer
-    ]
-    ids = [str(item["id"]) for item in ports.store.get_many(places).values()]
-    found = ports.store.get_many(map(model.people(tenant_id).address, ids)).values()
-    return [each for each in map(Person.from_item, found) if each.account == (issuer, subject)]
+    )
+    addresses = [model.people(tenant_id).address(str(each["id"])) for each in subjects.values()]
+    same = map(Person.from_item, ports.store.get_many(addresses).values())
+    return [each for each in same if each.account == (issuer, subject)]
 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)

@@ -70,19 +70,19 @@ def update(
     protected.
     """
     before = read_protected_actions(ports, caller.tenant_id)
-    given = tuple(dict.fromkeys(actions))
-    after = replace(
-        before, actions=given, unrevoke_threshold=unrevoke_threshold, version=before.version + 1
+    changed = replace(
+        before, actions=tuple(dict.fromkeys(actions)), unrevoke_threshold=unrevoke_threshold
     )
-    is_same = replace(after, version=before.version) == before
-    details = changed_details("protected actions", before, after)
+    is_same, after = changed == before, replace(changed, version=before.version + 1)
+    details = changed_details(_POLICY, before, after)
     taken = access_changed(
         ports, caller, _POLICY, details, version=before.version, is_needed=not is_same
     )
     if is_same:
         return before
-    keep_two = approvers.keep_two
-    kept = keep_two(ports, caller, extra_changes=taken, is_protected=True) if after.protects else []
+    kept = list[Change]()
+    if after.protects:
+        kept = approvers.keep_two(ports, caller, extra_changes=taken, is_protected=True)
     ports.store.write(
         _put_protected_actions(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
@@ -94,17 +94,17 @@ def update(
 
 def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
     """Remove all protection, as the operator of a tenant that is locked out."""
-    settle(lambda: _clear(ports, operator, reason))
 
+    def attempt() -> None:
+        before = read_protected_actions(ports, operator.tenant_id)
+        after = ProtectedActions(version=before.version + 1)
+        details = changed_details(_POLICY, before, after) | {"reason": reason}
+        ports.store.write(
+            _put_protected_actions(operator.tenant_id, before, after),
+            audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
+        )
 
-def _clear(ports: Ports, operator: Caller, reason: str) -> None:
-    before = read_protected_actions(ports, operator.tenant_id)
-    after = ProtectedActions(version=before.version + 1)
-    details = changed_details("protected actions", before, after) | {"reason": reason}
-    ports.store.write(
-        _put_protected_actions(operator.tenant_id, before, after),
-        audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
-    )
+    settle(attempt)
 
 
 def read_protected_actions(ports: Ports, tenant_id: str) -> ProtectedActions:
@@ -155,34 +155,28 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
         kind = PolicyAsked if subject == _POLICY else Check
         return [] if caller.is_inside else [_required_nothing(policy, caller.tenant_id, kind)]
     header = _header(caller)
-    request: dict[str, Value] = {
-        "method": header.method,
-        "path": header.path,
-        "sha256": header.sha256,
-    }
+    request: dict[str, Value]
+    request = {"method": header.method, "path": header.path, "sha256": header.sha256}
     if caller.asks_approval:
-        raise ApprovalRequested(
-            approvals.create_request(
-                ports,
-                caller,
-                action,
-                subject,
-                reason=header.reason,
-                request=request,
-                details=dict(details),
-                record_version=version,
-            )
+        approval = approvals.create_request(
+            ports,
+            caller,
+            action,
+            subject,
+            reason=header.reason,
+            request=request,
+            details=dict(details),
+            record_version=version,
         )
-    found = approvals.usable(ports, caller, header.id or "", [action], subject)
-    if found.request != request:
-        raise ApprovalRequired(
-            "The approval is for another request; send the same method, path and body."
-        )
-    if found.record_version != version:
-        raise ApprovalRequired(
-            "The record has changed after the request; request another approval."
-        )
-    return approvals.use_changes(ports, caller, found, 1)
+        raise ApprovalRequested(approval)
+    approval = approvals.usable(ports, caller, header.id or "", [action], subject)
+    if approval.request != request:
+        message = "The approval is for another request; send the same method, path and body."
+        raise ApprovalRequired(message)
+    if approval.record_version != version:
+        message = "The record has changed after the request; request another approval."
+        raise ApprovalRequired(message)
+    return approvals.use_changes(ports, caller, approval, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +225,18 @@ class UnrevokeAdmission:
         cannot show all makers and reasons. `has_other_makers` returns whether others revoked any
         member again.
         """
-        makers = ((each["created_by"], each["created_by_id"]) for each in manifest.groups)
-        is_own = all(is_maker(self.caller, *each) for each in makers)
+        is_own = all(
+            is_maker(self.caller, each["created_by"], each["created_by_id"])
+            for each in manifest.groups
+        )
         is_limited = self.actions.has(ProtectedAction.UNREVOKE_OTHERS)
         has_others = is_limited and (not is_own or has_other_makers())
         if action := self._required_action(manifest.count, has_others=has_others):
             if len(manifest.groups) > GROUPS_MAX:
                 raise InvalidRequest(_MANY)
-            details = {"manifest_id": manifest.id, "sha256": manifest.sha256}
-            raise self._request_approval(
-                action, manifest.count, {**details, "groups": [*manifest.groups]}
-            )
+            details: dict[str, Value] = {"manifest_id": manifest.id, "sha256": manifest.sha256}
+            details["groups"] = [*manifest.groups]
+            raise self._request_approval(action, manifest.count, details)
         allowance.check_asks_nothing(self.caller)
 
     def take(self, items: Sequence[_Found]) -> tuple[int, list[Change]]:
@@ -255,53 +250,44 @@ class UnrevokeAdmission:
             return len(items), [self._require_same_policy()]
         has_others = self._has_others(items)
         if self.caller.approval is not None:
-            actions = (
-                [ProtectedAction.UNREVOKE_OTHERS]
-                if has_others
-                else [ProtectedAction.UNREVOKE, ProtectedAction.UNREVOKE_OTHERS]
-            )
-            header = _header(self.caller)
-            subject = self.subject or ""
-            found = approvals.usable(self.ports, self.caller, header.id or "", actions, subject)
-            number = min(len(items), found.remaining)
-            return number, approvals.use_changes(self.ports, self.caller, found, number)
+            actions = [ProtectedAction.UNREVOKE_OTHERS]
+            if not has_others:
+                actions.append(ProtectedAction.UNREVOKE)
+            approval_id, subject = _header(self.caller).id or "", self.subject or ""
+            approval = approvals.usable(self.ports, self.caller, approval_id, actions, subject)
+            number = min(len(items), approval.remaining)
+            return number, approvals.use_changes(self.ports, self.caller, approval, number)
         if has_others:
             raise self._approval_required_error()
-        return self._taken_freely(len(items))
+        threshold = self.actions.unrevoke_threshold
+        if threshold is None:
+            return len(items), [self._require_same_policy()]
+        recent, now = self._recent(), self.ports.now()
+        number = min(len(items), threshold - recent.within_hour(now))
+        if number <= 0:
+            raise self._approval_required_error()
+        address = model.restores_address(self.caller.tenant_id)
+        expected = VersionIs(recent.version) if recent.version else Expect.ABSENT
+        put = Put(address, recent.plus(number, now).to_item(), expected)
+        return number, [self._require_same_policy(), put]
 
     def _request_approval(
         self, action: ProtectedAction, count: int, details: dict[str, Value]
     ) -> ApprovalRequested:
-        reason, subject = _header(self.caller).reason, self.subject or ""
-        return ApprovalRequested(
-            approvals.create_request(
-                self.ports,
-                self.caller,
-                action,
-                subject,
-                reason=reason,
-                count=count,
-                details=details,
-            )
+        approval = approvals.create_request(
+            self.ports,
+            self.caller,
+            action,
+            self.subject or "",
+            reason=_header(self.caller).reason,
+            count=count,
+            details=details,
         )
+        return ApprovalRequested(approval)
 
     def _approval_required_error(self) -> ApprovalRequired:
         is_batch = self.subject is None and self.caller.person_id is not None
         return ApprovalRequired(_MANIFEST) if is_batch else _approval_required_error(self.caller)
-
-    def _taken_freely(self, wanted_count: int) -> tuple[int, list[Change]]:
-        if self.actions.unrevoke_threshold is None:
-            return wanted_count, [self._require_same_policy()]
-        address = model.restores_address(self.caller.tenant_id)
-        recent, now = self._recent(), self.ports.now()
-        number = min(wanted_count, self.actions.unrevoke_threshold - recent.within_hour(now))
-        if number <= 0:
-            raise self._approval_required_error()
-        expected = VersionIs(recent.version) if recent.version else Expect.ABSENT
-        return number, [
-            self._require_same_policy(),
-            Put(address, recent.plus(number, now).to_item(), expected),
-        ]
 
     def _require_same_policy(self) -> Check:
         return _required_nothing(self.actions, self.caller.tenant_id, PolicyAsked)

@@ -15,6 +15,7 @@ from shared.model.items import Value
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
 from shared.operations.identities import approvers, protected_acts
+from shared.operations.identities.authentication import read_access
 from shared.ports import Ports
 from shared.ports.store import Change, Put, expect_version
 
@@ -24,17 +25,18 @@ _BUILT_IN: Final = "This role is built in; choose another name."
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def every(ports: Ports, caller: Caller) -> list[Role]:
     """Return all roles of the tenant: the built-in ones, then the others by name."""
-    found = of_tenant(ports, caller.tenant_id)
-    return [*BUILT_IN.values(), *(found[each] for each in sorted(found.keys() - BUILT_IN.keys()))]
+    by_name = of_tenant(ports, caller.tenant_id)
+    custom_names = sorted(by_name.keys() - BUILT_IN.keys())
+    return [*BUILT_IN.values(), *(by_name[each] for each in custom_names)]
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, name: str) -> Role:
     """Return a role. Raises `NotFound`."""
-    found = of_tenant(ports, caller.tenant_id).get(name)
-    if found is None:
+    role = of_tenant(ports, caller.tenant_id).get(name)
+    if role is None:
         raise NotFound
-    return found
+    return role
 
 
 @operation(Scope.ADMIN, fresh=True)
@@ -46,7 +48,7 @@ def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
     """
     if role.is_built_in:
         raise Conflict(_BUILT_IN)
-    access, item = _access(ports, caller.tenant_id), role.to_item()
+    access, item = read_access(ports, caller.tenant_id), role.to_item()
     before = access.roles.get(role.name)
     is_new = before != item
     details = changed_details(role.name, _parse_role(before), role)
@@ -57,7 +59,10 @@ def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
         return role
     if role.name not in access.roles and len(access.roles) >= model.ROLES_MAX:
         raise Conflict(f"The tenant has {model.ROLES_MAX} roles; delete one.")
-    _check_keys(ports, caller, role)
+    keys = signing_keys.keys(caller.tenant_id)
+    named = {keys.address(each) for each in role.signing_keys}
+    if named and len(ports.store.get_many(named)) != len(named):
+        raise InvalidRequest("signing_keys: must be identifiers of signing keys.")
     stored = replace(access, roles=access.roles | {role.name: item})
     entry = audit.entry(ports, caller, AuditAction.ROLE_PUT, role.name, settings=None, **details)
     _write(ports, caller, stored, entry, *taken)
@@ -72,7 +77,7 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     """
     if name in BUILT_IN:
         raise Conflict(_BUILT_IN)
-    access = _access(ports, caller.tenant_id)
+    access = read_access(ports, caller.tenant_id)
     if name not in access.roles:
         raise NotFound
     details = changed_details(name, _parse_role(access.roles[name]), None)
@@ -84,22 +89,11 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
     """Return all roles of a tenant by name."""
-    return model.of_tenant(_access(ports, tenant_id))
-
-
-def _access(ports: Ports, tenant_id: str) -> AccessRecord:
-    return AccessRecord.of(ports.store.get(access_address(tenant_id)))
+    return model.of_tenant(read_access(ports, tenant_id))
 
 
 def _parse_role(item: Value) -> Role | None:
     return Role.from_item(item) if isinstance(item, dict) else None
-
-
-def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
-    keys = signing_keys.keys(caller.tenant_id)
-    named = {keys.address(each) for each in role.signing_keys}
-    if named and len(ports.store.get_many(named)) != len(named):
-        raise InvalidRequest("signing_keys: must be identifiers of signing keys.")
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:

@@ -14,14 +14,14 @@ from shared.model.identities import sessions as model
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
-from shared.model.identities.sessions import AccessRecord, SessionRecord
+from shared.model.identities.sessions import SessionRecord
 from shared.model.items import Item
 from shared.model.service_accounts import ServiceAccount
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import PageQueryPlan
-from shared.operations.identities.authentication import owner_address, owner_of
+from shared.operations.identities.authentication import owner_address, owner_of, read_access
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put, expect_version
 
@@ -103,7 +103,6 @@ def page(
     Administrators see all sessions of the tenant, others only their own.
     """
     live = _SessionValidity(ports, caller.tenant_id)
-
     partition = model.sessions(caller.tenant_id)
     if not caller.is_admin:
         partition = model.sessions_of(caller.tenant_id, caller.owner_id or "")
@@ -136,12 +135,12 @@ def end_all(ports: Ports, tenant_id: str) -> None:
 
     Raises `PreconditionFailed`.
     """
-    address = model.access_address(tenant_id)
-    found, now = AccessRecord.of(ports.store.get(address)), ports.now()
+    access, now = read_access(ports, tenant_id), ports.now()
     # A clock that was ahead may have written the previous time.
-    after = max(now, found.sessions_after or now)
-    ended = replace(found, sessions_after=after, version=found.version + 1)
-    ports.store.write(Put(address, ended.to_item(), expect_version(found.version)))
+    after = max(now, access.sessions_after or now)
+    ended = replace(access, sessions_after=after, version=access.version + 1)
+    expect = expect_version(access.version)
+    ports.store.write(Put(model.access_address(tenant_id), ended.to_item(), expect))
 
 
 class _SessionValidity:
@@ -151,8 +150,7 @@ class _SessionValidity:
         self._ports, self._now = ports, ports.now()
         rows = ports.store.query(providers.providers(tenant_id))
         self._epochs = {row.sk: IdentityProvider.from_item(row.item).epoch for row in rows}
-        access = ports.store.get(model.access_address(tenant_id))
-        self._barrier = AccessRecord.of(access).sessions_after
+        self._barrier = read_access(ports, tenant_id).sessions_after
         self._owners: dict[str, Item | None] = {"": None}
 
     def has(self, session: SessionRecord) -> bool:

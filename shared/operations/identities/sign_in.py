@@ -9,11 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from shared import logs
-from shared.authorizer.formats import jwts, strict_json
-from shared.authorizer.formats.jwk_sets import KeySet
+from shared.authorizer.formats import jwts
 from shared.authorizer.formats.jwts import ParsedToken
 from shared.authorizer.formats.token_kinds import TokenFault, TokenKind, TokenRefused
 from shared.errors import DataCorrupt, RateLimited, Unavailable
@@ -72,8 +71,8 @@ def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:
     if item is None:
         return []
     rows = ports.store.query(model.providers(str(item["tenant_id"])))
-    found = [IdentityProvider.from_item(row.item) for row in rows]
-    return [issuers.current(ports, each) for each in found if each.usage is ProviderUsage.SIGN_IN]
+    every = list(IdentityProvider.from_rows(rows))
+    return [issuers.current(ports, each) for each in every if each.usage is ProviderUsage.SIGN_IN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +96,20 @@ class SignInAttempt:
 def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     """Check the parameters of a token or a ticket, without an outbound request (IDENTITY-7).
 
+    A token is exchanged by RFC 8693, without the options of its section 2.1.
     Raises `SignInRefused`, `Unavailable`.
     """
     if _grant_type(form, EXCHANGE, TICKET) == TICKET:
         _require_field(form, "ticket")
         return SignInAttempt(form, None, asks_provider=False)
     provider = issuers.current(ports, _provider(ports, _require_field(form, "audience")))
-    _check_exchange(form)
+    if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
+        _refuse(f"requested_token_type: must be {ACCESS_TOKEN} or omitted.")
+    if "actor_token" in form or "actor_token_type" in form:
+        _refuse("actor_token: is not supported; omit it.")
+    if "resource" in form:
+        message = "resource: is not supported; name the identity provider in audience."
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if _require_field(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be the type of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
@@ -136,17 +142,6 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     return SignInAttempt(form, provider, asks_provider=True)
 
 
-def _check_exchange(form: Mapping[str, str]) -> None:
-    """Raise `SignInRefused` if the form requests an unsupported exchange (RFC 8693, 2.1)."""
-    if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
-        _refuse(f"requested_token_type: must be {ACCESS_TOKEN} or omitted.")
-    if "actor_token" in form or "actor_token_type" in form:
-        _refuse("actor_token: is not supported; omit it.")
-    if "resource" in form:
-        message = "resource: is not supported; name the identity provider in audience."
-        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
-
-
 def _grant_type(form: Mapping[str, str], *supported: str) -> str:
     """Return the `grant_type`. Raises `SignInRefused` unless this path supports it."""
     grant_type = _require_field(form, "grant_type")
@@ -167,23 +162,19 @@ def exchange_token(
     form, provider = attempt.form, attempt.provider
     if provider is None:
         return tickets.redeem(ports, stranger, form["ticket"])
-    if form["grant_type"] == CODE:
-        claims = _redeem_code(ports, provider, form)
-    else:
+    if form["grant_type"] != CODE:
         claims = verify_token(ports, _exchange_binding(provider), form["subject_token"])
-    return admit(ports, provider, claims, stranger)
-
-
-def _redeem_code(
-    ports: Ports, provider: IdentityProvider, form: Mapping[str, str]
-) -> IdentityClaims:
+        return admit(ports, provider, claims, stranger)
     own_client = provider.cli_client_id if form.get("client") == "cli" else None
     client_id = own_client or provider.client_id or ""
-    secret = None if own_client else _secret(ports, provider)
+    secret, sealed = None, provider.sealed_client_secret
+    if sealed is not None and not own_client:
+        secret = ports.sealer.unseal(sealed, context=provider.seal_context).decode()
     take_allowance(ports, provider, "sign-ins")
-    asking = provider_calls.guard(ports, provider.tenant_id)
-    token = exchange_code(asking, provider.token_endpoint or "", form, client_id, secret)
-    return verify_token(ports, bind(provider, client_id), token, nonce=form["nonce"])
+    guarded = provider_calls.guard(ports, provider.tenant_id)
+    token = exchange_code(guarded, provider.token_endpoint or "", form, client_id, secret)
+    claims = verify_token(ports, bind(provider, client_id), token, nonce=form["nonce"])
+    return admit(ports, provider, claims, stranger)
 
 
 def _exchange_binding(provider: IdentityProvider) -> IssuerBinding:
@@ -201,13 +192,6 @@ def bind(provider: IdentityProvider, audience: str) -> IssuerBinding:
         jwks=None if provider.jwks is None else json.dumps(provider.jwks),
         kind=_KINDS[provider.usage],
     )
-
-
-def _secret(ports: Ports, provider: IdentityProvider) -> str | None:
-    sealed = provider.sealed_client_secret
-    if sealed is None:
-        return None
-    return ports.sealer.unseal(sealed, context=provider.seal_context).decode()
 
 
 def find_provider(ports: Ports, provider_id: str) -> IdentityProvider | None:
@@ -274,8 +258,15 @@ def verify_token(
 
 def check_signature(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> None:
     """Verify the signature with the keys of the issuer. Raises the errors of `verify_token`."""
+    if binding.jwks is None:
+        keys = issuers.keys_of(ports, binding.jwks_uri, token.kid)
+    else:
+        try:
+            keys = key_sets.parse(binding.jwks)
+        except ValueError:
+            raise DataCorrupt from None
     try:
-        jwts.check_signature(token, _keys(ports, binding, token.kid))
+        jwts.check_signature(token, keys)
     except TokenRefused as refused:
         raise SignInRefused(refused.fault, str(refused)) from None
 
@@ -289,35 +280,32 @@ def _check_claims(
     ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
 ) -> tuple[ParsedToken, IdentityClaims]:
     """Return a token and its claims, without a signature check. Raises `SignInRefused`."""
-    kind, issuer, now = binding.kind, binding.issuer, ports.now().timestamp()
+    kind, issuer, audience = binding.kind, binding.issuer, binding.audience
+    now = ports.now().timestamp()
     try:
         parsed = jwts.parse(token)
-        jwts.check_claims(
-            parsed, kind, issuer=issuer, audience=binding.audience, now=now, nonce=nonce
-        )
+        jwts.check_claims(parsed, kind, issuer=issuer, audience=audience, now=now, nonce=nonce)
     except TokenRefused as refused:
         raise SignInRefused(refused.fault, str(refused)) from None
     claims = parsed.claims
     signed_in_at, name = claims.get("auth_time"), claims.get("name")
+    email = claims.get("email") if kind is TokenKind.ID else None
+    if email is not None:
+        try:
+            email = people.email(email if isinstance(email, str) else "")
+        except ValueError:
+            message = "email must be one address, and not in the domain .svc."
+            raise SignInRefused(TokenFault.EMAIL, message) from None
     return parsed, IdentityClaims(
         subject=claims["sub"],
         issued_at=times.from_seconds(int(claims["iat"])),
         expires_at=times.from_seconds(int(claims["exp"])),
         auth_time=None if signed_in_at is None else times.from_seconds(int(signed_in_at)),
-        email=_email(claims) if kind is TokenKind.ID else None,
+        email=email,
         name=name if isinstance(name, str) else None,
         members=claims,
         digest=parsed.digest,
     )
-
-
-def _email(claims: Mapping[str, Any]) -> str | None:
-    email = claims.get("email")
-    try:
-        return None if email is None else people.email(email if isinstance(email, str) else "")
-    except ValueError:
-        message = "email must be one address, and not in the domain .svc."
-        raise SignInRefused(TokenFault.EMAIL, message) from None
 
 
 def exchange_code(
@@ -339,37 +327,14 @@ def exchange_code(
         or status == HTTPStatus.TOO_MANY_REQUESTS
     ):
         raise Unavailable("The identity provider does not respond; try again later.")
-    return _id_token(status, _members(answer.body))
-
-
-def _keys(ports: Ports, binding: IssuerBinding, kid: str) -> KeySet:
-    if binding.jwks is None:
-        return issuers.keys_of(ports, binding.jwks_uri, kid)
-    try:
-        return key_sets.parse(binding.jwks)
-    except ValueError:
-        raise DataCorrupt from None
-
-
-def _members(body: bytes) -> dict[str, Any]:
-    try:
-        found = strict_json.parse_foreign(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _id_token(status: int, members: dict[str, Any]) -> str:
+    members = issuers.parse_object(answer.body) or {}
     token = members.get("id_token")
     if status == HTTPStatus.OK and isinstance(token, str):
         return token
     if status == HTTPStatus.UNAUTHORIZED or str(members.get("error")) in _OF_CLIENT:
-        raise SignInRefused(
-            CodeFault.CLIENT, "The provider rejects the client; compare its id and secret."
-        )
+        message = "The provider rejects the client; compare its id and secret."
+        raise SignInRefused(CodeFault.CLIENT, message)
     if status == HTTPStatus.OK:
-        raise SignInRefused(
-            CodeFault.CODE,
-            "The provider returned no ID token; the sign-in requires the scope openid.",
-        )
+        message = "The provider returned no ID token; the sign-in requires the scope openid."
+        raise SignInRefused(CodeFault.CODE, message)
     raise SignInRefused(CodeFault.CODE, "The provider rejects the code; sign in again.")

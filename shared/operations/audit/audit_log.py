@@ -1,6 +1,6 @@
 """Read the audit log, page by page (AUDIT-4) or in parts of bounded length (LOG-20)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -48,8 +48,8 @@ class AuditPosition:
     entry_id: str
 
     def __str__(self) -> str:
-        parts = (_seconds(self.start), _seconds(self.end), self.total, self.month, self.entry_id)
-        return "/".join(map(str, parts))
+        start, end = int(self.start.timestamp()), int(self.end.timestamp())
+        return f"{start}/{end}/{self.total}/{self.month}/{self.entry_id}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -76,10 +76,20 @@ def page(
     filters = reachable(ports, filters)
     if filters.words and filters.warrant_id is None:
         return _page_of_words(ports, caller, filters, before=before, limit=limit)
+    found: _Found
     if filters.warrant_id is not None:
-        found, counted = _walk_of_warrant(ports, caller, filters, before=before)
+        about = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
+        matching = [each for each in about if filters.finds(each)]
+        found = [("-", each) for each in matching if before is None or each.id < before.entry_id]
+        counted = len(matching)
     else:
-        counts = [] if before else _counts(ports, caller, filters)
+        where = where_of(ports, filters)
+        bounds = {"after": filters.lower_bound, "before": filters.upper_bound}
+        counts = [
+            partial(ports.store.count, partition, **bounds, where=where)
+            for _, partitions in (() if before else model.months(caller.tenant_id, filters))
+            for partition in partitions
+        ]
         found, counted = _walk(
             ports, caller, filters, before=before, limit=limit + 1, counts=counts
         )
@@ -119,30 +129,30 @@ def newest(
     ports: Ports, caller: Caller, filters: EntryFilters, *, before: str | None, limit: int
 ) -> list[AuditEntry]:
     """Return up to `limit` entries that match, newest first, older than the entry `before`."""
-    filters, found = reachable(ports, filters), list[AuditEntry]()
+    filters, entries = reachable(ports, filters), list[AuditEntry]()
     for _, partitions in model.months(caller.tenant_id, filters):
         rows, _ = merge_partitions(
             ports,
             partitions,
-            limit=limit - len(found),
+            limit=limit - len(entries),
             after=filters.lower_bound,
             before=min(filter(None, (before, filters.upper_bound))),
             where=where_of(ports, filters),
         )
-        found += (AuditEntry.from_item(each.item) for each in rows)
-        if len(found) == limit:
+        entries += AuditEntry.from_rows(rows)
+        if len(entries) == limit:
             break
-    return found
+    return entries
 
 
-def _fitting(item: _Found) -> _Found:
+def _fitting(entries: _Found) -> _Found:
     """Return the first entries that fit into a page, at least one."""
     size = 0
-    for count, (_, entry) in enumerate(item):
+    for count, (_, entry) in enumerate(entries):
         size += len(str(entry.details).encode())
         if size > BYTES_MAX and count:
-            return item[:count]
-    return item
+            return entries[:count]
+    return entries
 
 
 def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
@@ -150,16 +160,6 @@ def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item
     where = where_of(ports, filters)
     items = log.read_about_warrant(ports, caller.tenant_id, str(filters.warrant_id), filters)
     return [each for each in items if where.holds(each)]
-
-
-def _walk_of_warrant(
-    ports: Ports, caller: Caller, filters: EntryFilters, *, before: AuditPosition | None
-) -> tuple[_Found, int]:
-    """Return the few entries about one warrant, and their total."""
-    about = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
-    matching = [each for each in about if filters.finds(each)]
-    older = [("-", each) for each in matching if before is None or each.id < before.entry_id]
-    return older, len(matching)
 
 
 def _walk(
@@ -199,17 +199,6 @@ def _walk(
     return found, total
 
 
-def _counts(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Callable[[], int]]:
-    """Return a function for each partition that counts its matching entries."""
-    bounds = {"after": filters.lower_bound, "before": filters.upper_bound}
-    where = where_of(ports, filters)
-    return [
-        partial(ports.store.count, partition, **bounds, where=where)
-        for _, partitions in model.months(caller.tenant_id, filters)
-        for partition in partitions
-    ]
-
-
 def where_of(ports: Ports, filters: EntryFilters) -> ItemFilter:
     """Return the condition for the store.
 
@@ -220,10 +209,6 @@ def where_of(ports: Ports, filters: EntryFilters) -> ItemFilter:
     return ItemFilter(filters.values, int(now.timestamp()) if may_have_expired else None)
 
 
-def _seconds(moment: datetime) -> int:
-    return int(moment.timestamp())
-
-
 def _moment(seconds: str) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
@@ -231,10 +216,8 @@ def _moment(seconds: str) -> datetime:
 def reachable(ports: Ports, filters: EntryFilters) -> EntryFilters:
     """Limit the window of the filters to the time that can have entries."""
     now = times.truncate_to_second(ports.now())
-    oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
-    return replace(
-        filters, start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX)
-    )
+    start = max(filters.start, now - timedelta(days=AUDIT_RETENTION_DAYS_MAX))
+    return replace(filters, start=start, end=min(filters.end, now + _AHEAD_MAX))
 
 
 class ExportLine(NamedTuple):
@@ -267,12 +250,22 @@ def part(
     """
     if after is not None:
         filters = replace(filters, start=after.start, end=after.end)
-    filters = _since_creation(ports, caller, reachable(ports, filters))
+    filters = reachable(ports, filters)
+    # Before the life of the tenant, a hundred months may be empty.
+    created = tenants.settings(ports, caller.tenant_id).created_at - _CREATED_BEFORE_MAX
+    filters = replace(filters, start=max(filters.start, created))
+    items: Iterable[tuple[str, Item]]
+    if filters.warrant_id is None:
+        items = _export_walk(ports, caller, filters, after=after)
+    else:
+        oldest_first = reversed(of_warrant(ports, caller, filters))
+        items = (
+            ("-", each) for each in oldest_first if not after or str(each["id"]) > after.entry_id
+        )
     lines: list[ExportLine] = []
     size = 0
     last = ("", "")
-    walk = _export_walk if filters.warrant_id is None else _export_walk_of_warrant
-    for month, item in walk(ports, caller, filters, after=after):
+    for month, item in items:
         entry = AuditEntry.from_item(item)
         text = line(item)
         # Entries without the words count, because they were read as well.
@@ -284,12 +277,6 @@ def part(
         last = (month, entry.id)
     sealed = log.head(ports, caller.tenant_id)
     return ExportPart(lines, None, None if sealed is None else sealed.checkpoint)
-
-
-def _since_creation(ports: Ports, caller: Caller, filters: EntryFilters) -> EntryFilters:
-    """Limit the window to the life of the tenant, to avoid reading a hundred empty months."""
-    created = tenants.settings(ports, caller.tenant_id).created_at - _CREATED_BEFORE_MAX
-    return replace(filters, start=max(filters.start, created))
 
 
 def _export_walk(
@@ -316,12 +303,3 @@ def _export_walk(
             if len(rows) < _ROUND:
                 break
             first = rows[-1].sk
-
-
-def _export_walk_of_warrant(
-    ports: Ports, caller: Caller, filters: EntryFilters, *, after: AuditPosition | None
-) -> Iterator[tuple[str, Item]]:
-    """Yield the items about one warrant, oldest first."""
-    for item in reversed(of_warrant(ports, caller, filters)):
-        if after is None or str(item["id"]) > after.entry_id:
-            yield "-", item

@@ -40,10 +40,10 @@ def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[EntryCom
 
     Raises `DataCorrupt` if a bundle is missing or malformed, `Unavailable`.
     """
-    found = head(ports, tenant_id)
-    if found is None:
+    newest = head(ports, tenant_id)
+    if newest is None:
         return []
-    return [EntryCommitment.parse(each) for each in data(ports, tenant_id, found, first, end)]
+    return [EntryCommitment.parse(each) for each in data(ports, tenant_id, newest, first, end)]
 
 
 def entries(
@@ -53,22 +53,13 @@ def entries(
 
     An entry that expired or was removed is None. Raises `DataCorrupt`, `Unavailable`.
     """
-    wanted = records(ports, tenant_id, first, end)
-    found = by_record(ports, tenant_id, wanted)
-    return [(first + number, found.get(each.id)) for number, each in enumerate(wanted)]
-
-
-def by_record(
-    ports: Ports, tenant_id: str, commitments: Sequence[EntryCommitment]
-) -> dict[str, AuditEntry]:
-    """Return the unexpired entries of these commitments, by identifier.
-
-    Raises `Unavailable`.
-    """
-    now = ports.now().timestamp()
+    commitments, now = records(ports, tenant_id, first, end), ports.now().timestamp()
     alive = [each.id for each in commitments if each.expires > now]
     items = read_entries(ports, tenant_id, alive)
-    return {entry_id: AuditEntry.from_item(item) for entry_id, item in items.items()}
+    return [
+        (index, AuditEntry.from_optional(items.get(each.id)))
+        for index, each in enumerate(commitments, first)
+    ]
 
 
 def read_entries(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
@@ -84,11 +75,19 @@ def data(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> l
 
     Raises `DataCorrupt`, `Unavailable`.
     """
+
+    def read_bundle(number: int) -> list[bytes]:
+        name = model.blob(tenant_id, head.generation, TileAddress(None, number))
+        bundle = merkle.parse_bundle(ports.blobs.get(name) or b"")
+        if bundle is None or len(bundle) != WIDTH:
+            raise DataCorrupt(f"bundle {number} of the transparency log is missing or malformed")
+        return bundle
+
     start, last = first // WIDTH, -(-min(end, head.stored) // WIDTH)
-    read = [partial(_bundle, ports, tenant_id, head, number) for number in range(start, last)]
-    bundles = [each for bundle in ports.gather(*read) for each in bundle] if read else []
-    begins = start * WIDTH if read else head.stored
-    every = bundles + head.unstored_records
+    reads = [partial(read_bundle, number) for number in range(start, last)]
+    stored = chain.from_iterable(ports.gather(*reads)) if reads else ()
+    begins = start * WIDTH if reads else head.stored
+    every = [*stored, *head.unstored_records]
     return every[max(first - begins, 0) : max(end - begins, 0)]
 
 
@@ -116,14 +115,6 @@ def find(ports: Ports, tenant_id: str, head: LogHead, entry_id: str) -> int | No
 
 def _ulids(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> list[bytes]:
     return list(record_model.ulids(b"".join(data(ports, tenant_id, head, first, end))))
-
-
-def _bundle(ports: Ports, tenant_id: str, head: LogHead, number: int) -> list[bytes]:
-    name = model.blob(tenant_id, head.generation, TileAddress(None, number))
-    read = merkle.parse_bundle(ports.blobs.get(name) or b"")
-    if read is None or len(read) != WIDTH:
-        raise DataCorrupt(f"bundle {number} of the transparency log is missing or malformed")
-    return read
 
 
 class LogTree:
@@ -219,32 +210,23 @@ def read_about_warrant(
     partition = audit_log.entries_of(tenant_id, warrant_id)
     after, before = map(audit_log.sort_key, (filters.lower_bound, filters.upper_bound))
     rows = ports.store.query(partition, after=after, before=before)
-    found = read_entries(ports, tenant_id, [audit_log.entry_id(row.sk) for row in rows])
-    for item in _unsealed_about(ports, tenant_id, warrant_id, filters):
-        found[str(item["id"])] = item
-    return [found[entry_id] for entry_id in sorted(found, reverse=True)]
-
-
-def _unsealed_about(
-    ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
-) -> Iterable[Item]:
-    """Yield the entries about the warrant that may not be appended yet, and some that are."""
-    found, now_ms = head(ports, tenant_id), int(ports.now().timestamp() * 1000)
-    newest = None if found is None else found.newest_ms(now_ms)
-    if newest is not None:
-        since = times.from_seconds(newest // 1000) - _LATE_MAX
+    items = read_entries(ports, tenant_id, [audit_log.entry_id(row.sk) for row in rows])
+    # Entries that may not be appended yet have no index, so they are searched.
+    newest, now_ms = head(ports, tenant_id), int(ports.now().timestamp() * 1000)
+    newest_ms = None if newest is None else newest.newest_ms(now_ms)
+    if newest_ms is not None:
+        since = times.from_seconds(newest_ms // 1000) - _LATE_MAX
         filters = EntryFilters(max(filters.start, since), filters.end)
     conditions = [
         ItemFilter({"details.warrant_id": warrant_id}),
         *(ItemFilter({"action": each}) for each in _OF_BATCHES),
     ]
-    if filters.start > filters.end:
-        return
-    partitions = chain.from_iterable(each for _, each in audit_log.months(tenant_id, filters))
-    for partition in partitions:
+    months = audit_log.months(tenant_id, filters) if filters.start <= filters.end else ()
+    for partition in chain.from_iterable(partitions for _, partitions in months):
         for where in conditions:
-            rows = ports.store.query(
+            for row in ports.store.query(
                 partition, after=filters.lower_bound, before=filters.upper_bound, where=where
-            )
-            items = (row.item for row in rows)
-            yield from (each for each in items if warrant_id in audit_log.warrants_of(each))
+            ):
+                if warrant_id in audit_log.warrants_of(row.item):
+                    items[str(row.item["id"])] = row.item
+    return [items[entry_id] for entry_id in sorted(items, reverse=True)]

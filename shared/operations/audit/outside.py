@@ -32,11 +32,11 @@ def newest_anchors(ports: Ports, tenant_id: str) -> set[PinnedCheckpoint]:
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    found = ports.gather(
+    in_journal, in_document = ports.gather(
         lambda: _of(ports, tenant_id, next(_journal(ports, tenant_id), None), _in_journal),
         lambda: _of(ports, tenant_id, _newest_document(ports, tenant_id), _in_document),
     )
-    return {*found[0], *found[1]}
+    return in_journal | in_document
 
 
 def all_anchors(
@@ -48,17 +48,17 @@ def all_anchors(
     Otherwise only unreadable journal blobs followed by a readable record do not count, as after a
     recovery. Raises `DataCorrupt`, `Unavailable`.
     """
-    found = set[PinnedCheckpoint]()
+    anchors = set[PinnedCheckpoint]()
     is_followed = False
     for name, among in _every(ports, tenant_id):
         try:
-            found |= _of(ports, tenant_id, name, among)
+            anchors |= _of(ports, tenant_id, name, among)
         except DataCorrupt:
             if not (passes_over or (is_followed and among is _in_journal)):
                 raise
         else:
             is_followed = True
-    return found
+    return anchors
 
 
 _Among = Callable[[bytes], LogAnchor | None]
@@ -85,8 +85,8 @@ def _of(ports: Ports, tenant_id: str, name: str | None, among: _Among) -> set[Pi
     if blob is None:
         return set()  # The blob does not exist, or expired since it was listed.
     try:
-        found = among(blob)
-        return set() if found is None else {PinnedCheckpoint.from_anchor(found, tenant_id)}
+        anchor = among(blob)
+        return set() if anchor is None else {PinnedCheckpoint.from_anchor(anchor, tenant_id)}
     except (MalformedBytes, NotTrusted, DataCorrupt, ValueError) as error:
         raise DataCorrupt(f"{name}: {error}") from None
 
@@ -105,17 +105,14 @@ def _newest_document(ports: Ports, tenant_id: str) -> str | None:
 
 def _in_journal(blob: bytes) -> LogAnchor | None:
     # A blob that is not a journal record has no anchor.
-    is_number = bool(journal.payload_of(blob))
-    return (
-        LogAnchor.among(content.read_unverified_members(blob, journal.PREFIX))
-        if is_number
-        else None
-    )
+    if not journal.payload_of(blob):
+        return None
+    return LogAnchor.among(content.read_unverified_members(blob, journal.PREFIX))
 
 
 def _in_document(blob: bytes) -> LogAnchor | None:
-    (found,) = documents.documents(blob)
-    return found.document.log
+    (signed,) = documents.documents(blob)
+    return signed.document.log
 
 
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
@@ -141,52 +138,43 @@ def compare_with_anchors(
     """Return the log head as `head` does, also compared with these anchors, without a retry."""
     # Read before the log head, which was stored before any checkpoint that is found now.
     kept = audit.newest_checkpoint(ports, tenant_id)
-    found = log.head(ports, tenant_id)
-    if found is None:
+    head = log.head(ports, tenant_id)
+    if head is None:
         known = {*anchors, *all_anchors(ports, tenant_id), *([kept] if kept else [])}
-        _check_never_begun(ports, tenant_id, known)
+        if known:
+            appended = max(each.size for each in known)
+            raise _cut(tenant_id, f"it has no log head, but {appended} leaves were appended")
+        if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
+            raise _cut(tenant_id, "it has tiles, but no log head")
+        # Any other signer is stored together with the first log head, or after it.
+        if not all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
+            raise _cut(tenant_id, "it has a signer, but no log head")
         return None
     if kept is not None:
-        _check_continues(ports, tenant_id, found, kept)
+        _check_continues(ports, tenant_id, head, kept)
         # A recovery keeps a checkpoint of the generation that it begins. An anchor may be older.
-        if found.generation > kept.generation:
-            raise _cut(tenant_id, f"no recovery started its generation {found.generation}")
+        if head.generation > kept.generation:
+            raise _cut(tenant_id, f"no recovery started its generation {head.generation}")
     for each in {*anchors} - {kept}:
-        _check_continues(ports, tenant_id, found, each)
-    return found
+        _check_continues(ports, tenant_id, head, each)
+    return head
 
 
-def _check_never_begun(ports: Ports, tenant_id: str, anchors: set[PinnedCheckpoint]) -> None:
-    if anchors:
-        sealed = max(each.size for each in anchors)
-        raise _cut(tenant_id, f"it has no log head, but {sealed} leaves were appended")
-    if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
-        raise _cut(tenant_id, "it has tiles, but no log head")
-    # Any other signer is stored together with the first log head, or after it.
-    if not all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
-        raise _cut(tenant_id, "it has a signer, but no log head")
-
-
-def _check_continues(
-    ports: Ports, tenant_id: str, head: LogHead, pinned_checkpoint: PinnedCheckpoint
-) -> None:
-    if (head.generation, head.size) < pinned_checkpoint[:2]:
+def _check_continues(ports: Ports, tenant_id: str, head: LogHead, anchor: PinnedCheckpoint) -> None:
+    if (head.generation, head.size) < anchor[:2]:
         raise _cut(
             tenant_id,
             f"it has {head.size} leaves in generation {head.generation}, but an anchor has "
-            f"{pinned_checkpoint.size} in generation {pinned_checkpoint.generation}",
+            f"{anchor.size} in generation {anchor.generation}",
         )
-    if head.generation > pinned_checkpoint.generation:
+    if head.generation > anchor.generation:
         return
-    is_newest = head.size == pinned_checkpoint.size
-    root = (
-        head.root if is_newest else log.LogTree(ports, tenant_id, head).root(pinned_checkpoint.size)
-    )
-    if root != pinned_checkpoint.root:
-        raise _cut(
-            tenant_id,
-            f"its first {pinned_checkpoint.size} leaves differ from the leaves of an anchor",
-        )
+    root = head.root
+    if head.size != anchor.size:
+        root = log.LogTree(ports, tenant_id, head).root(anchor.size)
+    if root != anchor.root:
+        message = f"its first {anchor.size} leaves differ from the leaves of an anchor"
+        raise _cut(tenant_id, message)
 
 
 def _cut(tenant_id: str, why: str) -> DataCorrupt:

@@ -67,20 +67,17 @@ def counts(
     days = [first + timedelta(each) for each in range((end - start).days + 1)]
     head = log.head(ports, caller.tenant_id)
     if head is None or head.counted_from is None:
-        return RevocationCountSeries(
-            None,
-            [RevocationCount(each) for day in days for each in model.parts(day, hourly=hourly)],
-        )
+        parts = (each for day in days for each in model.parts(day, hourly=hourly))
+        return RevocationCountSeries(None, [RevocationCount(each) for each in parts])
     counted_since = head.counted_from
-    place = model.address_of_hours if hourly else model.address
-    places = {each: place(caller.tenant_id, head.generation, each) for each in days}
-    items = ports.store.get_many(
-        dict.fromkeys(places[each] for each in days if each >= counted_since)
-    )
+    address_of = model.address_of_hours if hourly else model.address
+    places = {each: address_of(caller.tenant_id, head.generation, each) for each in days}
+    counted_days = (each for each in days if each >= counted_since)
+    items = ports.store.get_many(dict.fromkeys(places[each] for each in counted_days))
     spans: list[RevocationCount] = []
     for day in days:
         item = items.get(places[day], {})
         for each in model.parts(day, hourly=hourly):
-            known = model.span(each, item, hourly=hourly)
-            spans.append(known if day >= counted_since else RevocationCount(each))
+            count = model.span(each, item, hourly=hourly)
+            spans.append(count if day >= counted_since else RevocationCount(each))
     return RevocationCountSeries(counted_since.date(), spans)

@@ -1,7 +1,6 @@
 """Read the transparency log, and rotate its signer (LOG-6, LOG-7, LOG-9)."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 from shared.errors import Conflict, NotFound
@@ -22,7 +21,6 @@ from shared.ports.store import Change, Expect, Put, VersionIs
 
 READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 
-_SEALS: Final = ["sealed_seed"]
 _UNWITNESSED = "No quorum of witnesses has signed a checkpoint; see RESCIND_WITNESSES."
 _NOTHING = "The tenant has no checkpoint yet; retry in a minute."
 
@@ -58,29 +56,29 @@ def checkpoint(ports: Ports, caller: Caller, *, with_cosignatures: bool = False)
     newest = _require_log_head(outside.head(ports, caller.tenant_id)).checkpoint
     if not with_cosignatures:
         return newest
-    found = witnessing.quorum_checkpoint(ports, caller.tenant_id)
-    if found is None:
+    cosigned = witnessing.quorum_checkpoint(ports, caller.tenant_id)
+    if cosigned is None:
         raise NotFound(_UNWITNESSED)
-    return found
+    return cosigned
 
 
 @operation(*READERS)
 def tile(ports: Ports, caller: Caller, *, place: TileAddress) -> bytes:
     """Return a tile or a bundle. Raises `NotFound` if the log is too short."""
-    found = log.LogTree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
-    if found is None:
+    content = log.LogTree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
+    if content is None:
         raise NotFound
-    return found
+    return content
 
 
 @operation(*READERS)
 def keys(ports: Ports, caller: Caller) -> AuditSigners:
     """Return the audit signers that sign, or have signed, checkpoints of the tenant."""
-    head, found = ports.gather(
+    head, known = ports.gather(
         lambda: log.head(ports, caller.tenant_id), lambda: signers.all_of(ports, caller.tenant_id)
     )
     generation = head.generation if head else log.FIRST_GENERATION
-    return AuditSigners(model.origin(caller.tenant_id, generation), found)
+    return AuditSigners(model.origin(caller.tenant_id, generation), known)
 
 
 @operation(*READERS)
@@ -102,57 +100,58 @@ def proof(ports: Ports, caller: Caller, *, entry_id: str) -> InclusionProof:
     return InclusionProof(entry_id, index, record, path, head.checkpoint)
 
 
-def _stored_result(result: AuditSigners) -> Item:
-    return {"origin": result.origin, "signers": [item(each, but=_SEALS) for each in result.signers]}
-
-
 def _restore_result(_ports: Ports, _caller: Caller, outcome: Item) -> AuditSigners:
-    found = outcome["signers"]
-    items = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    stored = outcome["signers"]
+    items = [each for each in stored if isinstance(each, dict)] if isinstance(stored, list) else []
     return AuditSigners(str(outcome["origin"]), [AuditSigner.from_item(each) for each in items])
 
 
-@idempotent(Scope.ADMIN, keeps=OutcomeCodec(_stored_result, _restore_result))
+_KEPT: Final = OutcomeCodec[AuditSigners](
+    lambda result: {
+        "origin": result.origin,
+        "signers": [item(each, but=["sealed_seed"]) for each in result.signers],
+    },
+    _restore_result,
+)
+
+
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigners:
     """Rotate the audit signer. The old one also signs for one audit retention (LOG-9).
 
-    Raises `Conflict` if too many signers are signing, because each signature delays each pass.
+    After that, the next rotation removes its seed. Raises `Conflict` if too many signers
+    are signing, because each signature delays each pass.
     """
     settings = tenants.settings(ports, caller.tenant_id)
     now, origin = ports.now(), keys(ports, caller).origin
-    found = signers.read_settled(ports, caller.tenant_id)
-    if sum(each.signs(now) for each in found) >= signers.SIGNING_MAX:
+    known = signers.read_settled(ports, caller.tenant_id)
+    if sum(each.signs(now) for each in known) >= signers.SIGNING_MAX:
         raise Conflict(f"At most {signers.SIGNING_MAX} audit signers sign at the same time.")
     is_first = log.head(ports, caller.tenant_id) is None
-    made = replace(signers.make(ports, caller.tenant_id), precedes_log=is_first)
-    until = now + settings.audit_retention
-    after = [_rotate_signer(each, now, until) for each in found]
-    changes: list[Change] = [Put(made.address, made.to_item(), Expect.ABSENT)]
-    changes += [_update(*each) for each in zip(found, after, strict=True) if each[0] != each[1]]
+    new = replace(signers.make(ports, caller.tenant_id), precedes_log=is_first)
+    changes: list[Change] = [Put(new.address, new.to_item(), Expect.ABSENT)]
+    rotated = list[AuditSigner]()
+    for signer in known:
+        after = signer
+        if signer.retired_at is None:
+            after = signer.retire(retired_at=now + settings.audit_retention)
+        elif not signer.signs(now) and signer.sealed_seed is not None:
+            after = signer.without_seed()
+        if after != signer:
+            changes.append(Put(after.address, after.to_item(), VersionIs(signer.version)))
+        rotated.append(after)
     entry = audit.entry(
         ports,
         caller,
         AuditAction.AUDIT_LOG_ROTATE_KEY,
-        made.id,
+        new.id,
         settings=settings,
-        public_key=made.public_key,
-        replaced=[each.id for each in found if each.retired_at is None],
+        public_key=new.public_key,
+        replaced=[each.id for each in known if each.retired_at is None],
     )
-    result = AuditSigners(origin, [*after, made])
+    result = AuditSigners(origin, [*rotated, new])
     ports.store.write(*changes, entry, signers.mark(caller.tenant_id), *keep(result))
     return result
-
-
-def _rotate_signer(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
-    """Return a signer after a rotation. The current signer continues to sign until `until`."""
-    if signer.retired_at is None:
-        return signer.retire(retired_at=until)
-    is_over = not signer.signs(now) and signer.sealed_seed is not None
-    return signer.without_seed() if is_over else signer
-
-
-def _update(old: AuditSigner, new: AuditSigner) -> Change:
-    return Put(new.address, new.to_item(), VersionIs(old.version))
 
 
 def _head(ports: Ports, caller: Caller) -> LogHead:

@@ -24,14 +24,14 @@ from shared.model.audit.checkpoint import Checkpoint, PinnedCheckpoint
 from shared.model.audit.head import APPENDED_MAX, LogHead
 from shared.model.audit.records import EntryCommitment
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
-from shared.model.items import Address, ItemRow
+from shared.model.items import ItemRow
 from shared.model.records import Record
 from shared.operations.audit import log, outside, revocation_counts, signers
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.outside import AuditSink, CopiedRange
-from shared.ports.store import Change, Expect, ItemFilter, Put, VersionIs
+from shared.ports.store import Change, Expect, ItemFilter, Put, expect_version
 
 _log = logging.getLogger(__name__)
 
@@ -96,24 +96,33 @@ def _pass(
     ports: Ports, tenant_id: str, entry_ids: list[str], overlap: timedelta
 ) -> tuple[LogHead, LogHead]:
     """Run one pass; return the log head before and after it. Raises `PreconditionFailed`."""
-    found = outside.head(ports, tenant_id)
-    before = found or LogHead.empty(log.FIRST_GENERATION, ports.now())
+    before = outside.head(ports, tenant_id)
+    if before is None:
+        before = LogHead.empty(log.FIRST_GENERATION, ports.now())
     log.store_tiles(ports, tenant_id, before)
     after = before.drop_stored_records()
     rows = _read_unlogged_rows(ports, tenant_id, after, entry_ids, overlap)
-    added = [_record(each) for each in rows]
+    added = list[bytes]()
+    for row in rows:
+        commitment = EntryCommitment.of(row.item)
+        if commitment.id != row.sk:
+            raise DataCorrupt(f"the audit entry stored as {row.sk} has another identifier")
+        added.append(commitment.data)
     if not added and after.stored == before.stored:
         return before, before
     changes: list[Change] = []
     if added:
-        if _is_first_of_minute(before, ports.now()):
+        # The first pass of each minute also checks the anchors.
+        if before.sealed_at.replace(second=0, microsecond=0) != ports.now().replace(
+            second=0, microsecond=0
+        ):
             outside.check_anchors(ports, tenant_id)
         items = [row.item for row in rows]
         log.index(ports, tenant_id, items)
         after = revocation_counts.start_counting(ports, tenant_id, after)
         after, changes = _sign_checkpoint(ports, tenant_id, after.append(added, ports.now()))
         changes += revocation_counts.count_changes(ports, tenant_id, after, items)
-    expect = VersionIs(before.version) if before.version else Expect.ABSENT
+    expect = expect_version(before.version)
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
     if added:
         _report(tenant_id, rows)
@@ -126,8 +135,7 @@ def _report(tenant_id: str, rows: list[ItemRow]) -> None:
 
     The operator's command is not part of the service, and its metrics are not collected.
     """
-    number = sum(row.item["action"] == AuditAction.APPROVAL_OVERRIDE for row in rows)
-    if number:
+    if number := sum(row.item["action"] == AuditAction.APPROVAL_OVERRIDE for row in rows):
         figures = logs.fields(tenant_id=tenant_id, metrics={"ApprovalsOverridden": number})
         _log.warning("the operator overrode approvals", extra=figures)
     details = [row.item["details"] for row in rows]
@@ -136,20 +144,15 @@ def _report(tenant_id: str, rows: list[ItemRow]) -> None:
         _log.warning("the people who can sign in and approve changed", extra=figures)
 
 
-def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
-    """Return whether this minute has no checkpoint yet. The pass then checks the anchors."""
-    return head.sealed_at.replace(second=0, microsecond=0) != now.replace(second=0, microsecond=0)
-
-
 def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
     """Return the log head with its checkpoint, and the write that stores the first signer."""
-    found, changes = signers.read_settled(ports, tenant_id), list[Change]()
-    if all(each.retired_at for each in found):
-        made = signers.make(ports, tenant_id)
-        found.append(made)
-        changes += [Put(made.address, made.to_item(), Expect.ABSENT), signers.mark(tenant_id)]
+    known, changes = signers.read_settled(ports, tenant_id), list[Change]()
+    if all(each.retired_at for each in known):
+        signer = signers.make(ports, tenant_id)
+        known.append(signer)
+        changes += [Put(signer.address, signer.to_item(), Expect.ABSENT), signers.mark(tenant_id)]
     origin = checkpoint.origin(tenant_id, head.generation)
-    note = signers.sign(ports, Checkpoint(origin, head.size, head.root), found)
+    note = signers.sign(ports, Checkpoint(origin, head.size, head.root), known)
     return head.with_checkpoint(note), changes
 
 
@@ -158,47 +161,24 @@ def _read_unlogged_rows(
 ) -> list[ItemRow]:
     """Return the rows of entries that are not in the log, oldest first, up to a limit."""
     now_ms = _ms(ports.now())
-    since_ms = _newest_sealed_ms(ports, tenant_id, head, now_ms) - int(
-        overlap.total_seconds() * 1000
-    )
+    newest_ms = head.newest_ms(now_ms)
+    if newest_ms is None:
+        newest_ms = _ms(tenants.settings(ports, tenant_id).created_at - _BEFORE)
+    since_ms = newest_ms - int(overlap.total_seconds() * 1000)
     older = [each for each in entry_ids if _made_ms(each) < since_ms]
-    sealed = _logged_ids(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
-    late = log.read_entries(
-        ports, tenant_id, [each for each in older if records.ulid_of(each) not in sealed]
-    )
-    # Entries in the future are appended later, because they would hide other entries.
-    rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
-    found = (*(ItemRow(*each) for each in sorted(late.items())),)
-    fresh = (row for row in chain(found, rows) if records.ulid_of(row.sk) not in sealed)
-    alive = ItemFilter(alive_at=now_ms // 1000)
-    return list(islice((row for row in fresh if alive.holds(row.item)), APPENDED_MAX))
-
-
-def _record(row: ItemRow) -> bytes:
-    record = EntryCommitment.of(row.item)
-    if record.id != row.sk:
-        raise DataCorrupt(f"the audit entry stored as {row.sk} has another identifier")
-    return record.data
-
-
-def _newest_sealed_ms(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
-    """Return the time of the newest appended entry in milliseconds.
-
-    Without one, it is a time before the first entry.
-    """
-    newest = head.newest_ms(now_ms)
-    if newest is not None:
-        return newest
-    return _ms(tenants.settings(ports, tenant_id).created_at - _BEFORE)
-
-
-def _logged_ids(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
-    """Return the ULIDs of appended entries, at least of entries created since `since_ms`."""
-    return {
+    logged = {
         ulid
-        for first, end in head.leaves_since(since_ms)
+        for first, end in head.leaves_since(min([since_ms, *map(_made_ms, older)]))
         for ulid in records.ulids(b"".join(log.data(ports, tenant_id, head, first, end)))
     }
+    unlogged = [each for each in older if records.ulid_of(each) not in logged]
+    late = log.read_entries(ports, tenant_id, unlogged)
+    # Entries in the future are appended later, because they would hide other entries.
+    rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
+    candidates = chain((ItemRow(*each) for each in sorted(late.items())), rows)
+    fresh = (row for row in candidates if records.ulid_of(row.sk) not in logged)
+    alive = ItemFilter(alive_at=now_ms // 1000)
+    return list(islice((row for row in fresh if alive.holds(row.item)), APPENDED_MAX))
 
 
 def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterator[ItemRow]:
@@ -245,42 +225,30 @@ def copy_to_sink(ports: Ports, sink: AuditSink, tenant_id: str) -> None:
 def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
     """Copy up to `_COPIED_MAX` leaves; return whether there are more.
 
+    A copy has a line for each leaf, with its entry unless that expired, and the checkpoint.
     Raises `PreconditionFailed`.
     """
     head = log.head(ports, tenant_id)
     if head is None:
         return False
-    place = _cursor_address(tenant_id)
-    item = ports.store.get(place)
-    before = SinkCursor.from_item(item) if item else SinkCursor(head.generation, 0, 0)
+    address = model.partition(tenant_id).address("sink")
+    before = SinkCursor.from_optional(ports.store.get(address)) or SinkCursor(head.generation, 0, 0)
     first = before.size if before.generation == head.generation else 0
     end = min(head.size, first + _COPIED_MAX)
     if first == end:
         return False
     keep = ports.now() + tenants.settings(ports, tenant_id).audit_retention
-    lines = _lines(ports, tenant_id, head, first, end)
-    sink.add(CopiedRange(tenant_id, head.generation, first, end, lines, keep))
-    after = SinkCursor(head.generation, end, before.version + 1)
-    ports.store.write(
-        Put(place, after.to_item(), VersionIs(before.version) if item else Expect.ABSENT)
-    )
-    return end < head.size
-
-
-def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> bytes:
-    """Return a line for each leaf, with its entry unless that expired, and the checkpoint."""
     data = log.data(ports, tenant_id, head, first, end)
     ids = [EntryCommitment.parse(each).id for each in data]
     items = log.read_entries(ports, tenant_id, ids)
-    lines = []
+    lines = list[bytes]()
     for index, (entry_id, record) in enumerate(zip(ids, data, strict=True), first):
-        item = items.get(entry_id)
-        entry = b"null" if item is None else records.line(item)
+        entry = records.line(items[entry_id]) if entry_id in items else b"null"
         lines.append(
             b'{"entry":%b,"index":%d,"record":"%b"}\n' % (entry, index, record.hex().encode())
         )
-    return b"".join(lines) + json.dumps({"checkpoint": head.checkpoint}).encode() + b"\n"
-
-
-def _cursor_address(tenant_id: str) -> Address:
-    return model.partition(tenant_id).address("sink")
+    lines.append(json.dumps({"checkpoint": head.checkpoint}).encode() + b"\n")
+    sink.add(CopiedRange(tenant_id, head.generation, first, end, b"".join(lines), keep))
+    after = SinkCursor(head.generation, end, before.version + 1)
+    ports.store.write(Put(address, after.to_item(), expect_version(before.version)))
+    return end < head.size

@@ -19,7 +19,7 @@ from shared.operations.audit import log
 from shared.operations.base import audit, operation, seals
 from shared.operations.base.seals import SeedUnavailable
 from shared.ports import Ports
-from shared.ports.store import Expect, Put, VersionIs
+from shared.ports.store import Expect, Put, expect_version
 
 # How many signers may sign one checkpoint.
 SIGNING_MAX: Final = 4
@@ -42,9 +42,9 @@ def read_settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     The items of a rotation become visible one by one, possibly the new signer last. Raises
     `Unavailable`.
     """
-    found = all_of(ports, tenant_id)
-    if not found or any(each.retired_at is None for each in found):
-        return found
+    known = all_of(ports, tenant_id)
+    if not known or any(each.retired_at is None for each in known):
+        return known
     operation.wait_for_writes()
     return all_of(ports, tenant_id)
 
@@ -61,14 +61,14 @@ def mark(tenant_id: str) -> Put:
     return Put(trust_mark_address(tenant_id), OutboxMark.new().to_item(), Expect.ANYTHING)
 
 
-def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
+def sign(ports: Ports, checkpoint: Checkpoint, known: list[AuditSigner]) -> str:
     """Return the checkpoint, signed by all signers that sign now.
 
     Omits the signature of a retired signer if its seed is lost. Raises `SeedUnavailable` if the
     current signer's seed is lost; `Unavailable`.
     """
     opened = []
-    for each in found:
+    for each in known:
         if not each.signs(ports.now()):
             continue
         try:
@@ -95,12 +95,16 @@ def find_unknown_tiles(ports: Ports, tenant_id: str) -> UnknownTiles | None:
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    found = list(_bundles(ports, tenant_id))
+    stored = list[tuple[int, int]]()
+    for name in ports.blobs.names(model.folder(tenant_id)):
+        generation, _, path = name.removeprefix(f"{model.folder(tenant_id)}/").partition("/tile/")
+        if path.startswith(f"{BUNDLES}/"):
+            stored.append((int(generation), TileAddress.parse(path).number))
     # Read after the names, because tiles are stored only from stored log heads.
     head = log.head(ports, tenant_id)
     known = (head.generation, head.size // WIDTH) if head else (0, 0)
-    newest = max((generation for generation, _ in found), default=0)
-    bundles = [number for each, number in found if each == newest and (each, number) >= known]
+    newest = max((each for each, _ in stored), default=0)
+    bundles = [number for each, number in stored if each == newest and (each, number) >= known]
     return UnknownTiles(newest, bundles) if bundles else None
 
 
@@ -115,24 +119,24 @@ def begin(
     """
     kept = audit.newest_checkpoint(ports, tenant_id)
     head, ahead = log.head(ports, tenant_id), find_unknown_tiles(ports, tenant_id)
-    found = [each.generation for each in (kept, head, ahead) if each is not None]
-    found += [lower_bound] if lower_bound else []
-    if not found and all(each.precedes_log for each in all_of(ports, tenant_id)):
+    generations = [each.generation for each in (kept, head, ahead) if each is not None]
+    generations += [lower_bound] if lower_bound else []
+    if not generations and all(each.precedes_log for each in all_of(ports, tenant_id)):
         return None
-    before = max(found, default=log.FIRST_GENERATION)
-    empty = LogHead.empty(before + 1, ports.now())
-    after = replace(empty, version=head.version + 1 if head else 1)
+    before, version = max(generations, default=log.FIRST_GENERATION), head.version if head else 0
+    after = replace(LogHead.empty(before + 1, ports.now()), version=version + 1)
     lost = list(_find_lost_entries(ports, tenant_id, ahead)) if ahead else []
     details: dict[str, Value] = {
         "before": head.checkpoint if head else None,
         "lost": [*lost[:_NAMED_MAX]],
         "lost_count": len(lost),
     }
-    made = entry(AuditAction.AUDIT_LOG_START_GENERATION, f"audit_log/{after.generation}", **details)
-    expect = VersionIs(head.version) if head else Expect.ABSENT
+    resource = f"audit_log/{after.generation}"
+    put_entry = entry(AuditAction.AUDIT_LOG_START_GENERATION, resource, **details)
+    put_head = Put(model.address(tenant_id), after.to_item(), expect_version(version))
     # Kept first: the kept checkpoint must never be older than the generation of a recovery.
     audit.keep_checkpoint(ports, tenant_id, PinnedCheckpoint.empty(after.generation))
-    ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
+    ports.store.write(put_head, put_entry)
     return after.generation
 
 
@@ -140,17 +144,9 @@ def _find_lost_entries(ports: Ports, tenant_id: str, missing: UnknownTiles) -> I
     """Yield the entries in newer bundles that are not stored."""
     for number in missing.bundles:
         name = model.blob(tenant_id, missing.generation, TileAddress(None, number))
-        found = merkle.parse_bundle(ports.blobs.get(name) or b"")
-        if found is None:
+        bundle = merkle.parse_bundle(ports.blobs.get(name) or b"")
+        if bundle is None:
             raise DataCorrupt(f"bundle {number} of the transparency log is malformed")
-        ids = [records.EntryCommitment.parse(each).id for each in found]
+        ids = [records.EntryCommitment.parse(each).id for each in bundle]
         stored = log.read_entries(ports, tenant_id, ids)
         yield from (each for each in ids if each not in stored)
-
-
-def _bundles(ports: Ports, tenant_id: str) -> Iterator[tuple[int, int]]:
-    """Yield generation and number of each stored bundle."""
-    for name in ports.blobs.names(model.folder(tenant_id)):
-        generation, _, path = name.removeprefix(f"{model.folder(tenant_id)}/").partition("/tile/")
-        if path.startswith(f"{BUNDLES}/"):
-            yield int(generation), TileAddress.parse(path).number

@@ -20,7 +20,7 @@ from shared.operations.audit import log, sealing
 from shared.operations.audit.sealing import AppendResult
 from shared.operations.base import audit, counters, operation, tenants
 from shared.ports import Ports
-from shared.ports.store import Change, Expect, Put, VersionIs
+from shared.ports.store import Change, Put, VersionIs, expect_version
 
 # A little less than a day, because the daily run must not find a statement just too early.
 _APART: Final = timedelta(hours=20)
@@ -37,8 +37,10 @@ def sweep(ports: Ports, tenant_id: str) -> AppendResult:
     """
     swept = sealing.sweep(ports, tenant_id)
     last = _last(ports, tenant_id)
-    if _is_whole(swept) and _is_due(ports, tenant_id, last):
-        _state(ports, tenant_id, last)
+    if _is_whole(swept) and (head := log.head(ports, tenant_id)) is not None:
+        is_first = last is None or last.statement.generation != head.generation
+        if is_first or last is None or ports.now() - last.stated_at >= _APART:
+            _state(ports, tenant_id, last)
     head = log.head(ports, tenant_id)
     return swept if head is None else swept._replace(size=max(head.size, swept.size))
 
@@ -53,10 +55,12 @@ def forgotten(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> list[C
     if last is None or not last.statement.generation:
         return []
     generation = last.statement.generation
-    made = entry(AuditAction.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation)
     none = AuditStatement(0, 0, (0,) * len(last.statement.changes))
-    kept = LatestStatement(none, ports.now(), last.version + 1)
-    return [Put(model.address(tenant_id), kept.to_item(), VersionIs(last.version)), made]
+    latest = LatestStatement(none, ports.now(), last.version + 1)
+    return [
+        Put(model.address(tenant_id), latest.to_item(), VersionIs(last.version)),
+        entry(AuditAction.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation),
+    ]
 
 
 def _last(ports: Ports, tenant_id: str) -> LatestStatement | None:
@@ -64,35 +68,39 @@ def _last(ports: Ports, tenant_id: str) -> LatestStatement | None:
     return None if item is None else LatestStatement.from_item(item)
 
 
-def _is_due(ports: Ports, tenant_id: str, last: LatestStatement | None) -> bool:
-    head = log.head(ports, tenant_id)
-    if head is None or last is None or last.statement.generation != head.generation:
-        return head is not None
-    return ports.now() - last.stated_at >= _APART
-
-
 def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
     """Write a statement if there are changes since the last one and none during the read."""
     for _ in range(_TRIES):
         changes = _read_shard_counts(ports, tenant_id)
-        if not _is_news(tenant_id, changes, last):
+        stated = last.statement.changes if last else (0,) * len(changes)
+        if any(now < before for now, before in zip(changes, stated, strict=False)):
+            _log.warning(
+                "the counters of tenant %s decreased; if the store was restored, recover the "
+                "tenant",
+                tenant_id,
+            )
             return
-        statement = _build_statement(ports, tenant_id, changes)
-        if statement is not None:
-            _write(ports, tenant_id, statement, last)
+        if changes == stated:
             return
-
-
-def _is_news(tenant_id: str, changes: tuple[int, ...], last: LatestStatement | None) -> bool:
-    if last is None:
-        return any(changes)
-    if any(now < before for now, before in zip(changes, last.statement.changes, strict=False)):
-        _log.warning(
-            "the counters of tenant %s decreased; if the store was restored, recover the tenant",
-            tenant_id,
-        )
-        return False
-    return changes != last.statement.changes
+        if statement := _build_statement(ports, tenant_id, changes):
+            break
+    else:
+        return
+    settings = tenants.settings(ports, tenant_id)
+    entry = audit.entry(
+        ports,
+        Caller.inside(tenant_id, name="sealing", handle=settings.handle),
+        AuditAction.AUDIT_LOG_STATEMENT,
+        f"audit_log/{statement.generation}",
+        settings=settings,
+        **statement.to_item(),
+    )
+    version = last.version if last else 0
+    latest = LatestStatement(statement, ports.now(), version + 1)
+    put = Put(model.address(tenant_id), latest.to_item(), expect_version(version))
+    # If this conflicts, another run has written a statement, or a recovery has begun.
+    with suppress(PreconditionFailed):
+        ports.store.write(put, entry)
 
 
 def _build_statement(
@@ -112,25 +120,6 @@ def _build_statement(
     if before.generation != after.generation:
         return None
     return AuditStatement(after.generation, extended.size, changes)
-
-
-def _write(
-    ports: Ports, tenant_id: str, statement: AuditStatement, last: LatestStatement | None
-) -> None:
-    settings = tenants.settings(ports, tenant_id)
-    entry = audit.entry(
-        ports,
-        Caller.inside(tenant_id, name="sealing", handle=settings.handle),
-        AuditAction.AUDIT_LOG_STATEMENT,
-        f"audit_log/{statement.generation}",
-        settings=settings,
-        **statement.to_item(),
-    )
-    made = LatestStatement(statement, ports.now(), last.version + 1 if last else 1)
-    expect = VersionIs(last.version) if last else Expect.ABSENT
-    # If this conflicts, another run has written a statement, or a recovery has begun.
-    with suppress(PreconditionFailed):
-        ports.store.write(Put(model.address(tenant_id), made.to_item(), expect), entry)
 
 
 def _is_whole(append_result: AppendResult) -> bool:

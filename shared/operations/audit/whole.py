@@ -71,24 +71,17 @@ class _LogWalk:
         edge = NOTHING
         for first in range(0, self._head.size, WIDTH):
             data = log.data(self._ports, self._tenant_id, self._head, first, first + WIDTH)
-            edge, problem = self._append_bundle(edge, data, first)
-            if problem is not None:
-                yield problem
+            edge, full_tiles = edge.append([records.leaf(each) for each in data])
+            for place, content in full_tiles.items() if first < self._head.stored else ():
+                name = model.blob(self._tenant_id, self._head.generation, place)
+                if self._ports.blobs.get(name) != content:
+                    what = "of its transparency log is missing or altered"
+                    yield f"the tile {place.path} {what}"
+                    break
             yield from self._entries(data, first)
             if first and first % _REPORTED < WIDTH:
                 self._report(first, self._head.size)
         yield from self._check_checkpoint(edge)
-
-    def _append_bundle(
-        self, edge: TreeFrontier, data: list[bytes], first: int
-    ) -> tuple[TreeFrontier, str | None]:
-        """Return the edge after a bundle, and a problem if a tile differs from the leaves."""
-        after, full = edge.append([records.leaf(each) for each in data])
-        for place, content in full.items() if first < self._head.stored else ():
-            name = model.blob(self._tenant_id, self._head.generation, place)
-            if self._ports.blobs.get(name) != content:
-                return after, f"the tile {place.path} of its transparency log is missing or altered"
-        return after, None
 
     def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
         sealed = [EntryCommitment.parse(each) for each in data]

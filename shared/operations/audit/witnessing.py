@@ -73,17 +73,15 @@ class WitnessRound:
         if head is None or not head.size:
             return None
         origin = checkpoint.origin(tenant_id, head.generation)
-        found = before.with_request(origin, head.checkpoint)
-        due = [
-            each
-            for each in self._policy.witnesses
-            if not found.newest.is_fresh(each.key, ports.now())
-        ]
+        state, now = before.with_request(origin, head.checkpoint), ports.now()
+        due = [each for each in self._policy.witnesses if not state.newest.is_fresh(each.key, now)]
         if not due:
             return None
-        after = self._request_cosignatures(tenant_id, head, found, due).settle(self._policy)
+        after = self._request_cosignatures(tenant_id, head, state, due).settle(self._policy)
         _log_changes(tenant_id, before, after)
-        _keep(ports, tenant_id, before, after)
+        item = {**after.to_item(), "version": before.version + 1}
+        with suppress(PreconditionFailed):
+            ports.store.write(Put(model.address(tenant_id), item, expect_version(before.version)))
         return after
 
     def _request_cosignatures(
@@ -91,12 +89,15 @@ class WitnessRound:
     ) -> WitnessState:
         tree = log.LogTree(self._ports, tenant_id, head)
         for _ in range(_TRIES):
-            asked = [each for each in due if each not in self._away]
-            answers = self._client.ask(
-                [(f"{each.url}/add-checkpoint", _body(head, state, each, tree)) for each in asked]
-            )
-            again = list[Witness]()
-            for each, answer in zip(asked, answers, strict=True):
+            reachable = [each for each in due if each not in self._away]
+            requests = list[tuple[str, bytes]]()
+            for each in reachable:
+                # A witness with a newer checkpoint reports its size, and gets no proof.
+                old = min(state.known.get(str(each.key), 0), head.size)
+                body = AddCheckpointRequest(old, tuple(tree.extends(old)), head.checkpoint).encode()
+                requests.append((f"{each.url}/add-checkpoint", body))
+            answers, again = self._client.ask(requests), list[Witness]()
+            for each, answer in zip(reachable, answers, strict=True):
                 before = state.known.get(str(each.key), 0)
                 state = self._apply_response(state, each, answer, head)
                 if answer.status == HTTPStatus.CONFLICT:
@@ -104,7 +105,9 @@ class WitnessRound:
                 elif not answer.status:
                     self._away.add(each)
             due = again
-        return _with_away(state, self._away)
+        for each in self._away:
+            state = state.with_refusal(each, _NO_ANSWER)
+        return state
 
     def _apply_response(
         self, state: WitnessState, witness: Witness, answer: WitnessAnswer, head: LogHead
@@ -113,8 +116,8 @@ class WitnessRound:
         if answer.status == HTTPStatus.CONFLICT:
             return _apply_conflict(state, witness, answer.body, head.size)
         if answer.status != HTTPStatus.OK:
-            said = _PROBLEMS.get(answer.status, f"it responds with status {answer.status}")
-            return state.with_refusal(witness, said)
+            problem = _PROBLEMS.get(answer.status, f"it responds with status {answer.status}")
+            return state.with_refusal(witness, problem)
         note = head.checkpoint + answer.body.decode(errors="replace")
         at = model.cosigned_at(note, witness.key)
         if at is None:
@@ -122,12 +125,6 @@ class WitnessRound:
         if at > self._ports.now() + _AHEAD:
             return state.with_refusal(witness, "its clock is ahead")
         return state.with_cosignature(witness, model.lines_of(note, witness.key), head.size)
-
-
-def _body(head: LogHead, state: WitnessState, witness: Witness, tree: log.LogTree) -> bytes:
-    # A witness with a newer checkpoint reports its size, and gets no proof.
-    old = min(state.known.get(str(witness.key), 0), head.size)
-    return AddCheckpointRequest(old, tuple(tree.extends(old)), head.checkpoint).encode()
 
 
 def _apply_conflict(state: WitnessState, witness: Witness, body: bytes, size: int) -> WitnessState:
@@ -145,18 +142,6 @@ def _apply_conflict(state: WitnessState, witness: Witness, body: bytes, size: in
     return state.knowing(witness, known).with_refusal(
         witness, f"it requires a proof from {known} leaves"
     )
-
-
-def _with_away(state: WitnessState, unreachable: set[Witness]) -> WitnessState:
-    for each in unreachable:
-        state = state.with_refusal(each, _NO_ANSWER)
-    return state
-
-
-def _keep(ports: Ports, tenant_id: str, old: WitnessState, new: WitnessState) -> None:
-    item = {**new.to_item(), "version": old.version + 1}
-    with suppress(PreconditionFailed):
-        ports.store.write(Put(model.address(tenant_id), item, expect_version(old.version)))
 
 
 def _log_changes(tenant_id: str, old: WitnessState, new: WitnessState) -> None:

@@ -12,6 +12,7 @@ from shared import wiring
 from shared.adapters.files import FileSink
 from shared.adapters.s3 import S3Sink
 from shared.errors import InvalidSettings, Unavailable
+from shared.model.audit import head
 from shared.model.audit.audit_log import AuditAction
 from shared.operations.audit import log, sealing
 from shared.operations.base import tenants
@@ -81,7 +82,7 @@ def test_a_sink_that_failed_gets_the_rest_later(
 
 def _forget(ports: Ports, tenant: Tenant) -> None:
     """Lose how far the sink has got."""
-    ports.store.write(Delete(sealing._cursor_address(tenant.id), Expect.ANYTHING))
+    ports.store.write(Delete(head.partition(tenant.id).address("sink"), Expect.ANYTHING))
 
 
 @pytest.mark.slow

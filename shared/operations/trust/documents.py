@@ -23,10 +23,11 @@ def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[Sign
 def read_document(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
     """Read the document of a version. Raises `DataCorrupt` if it is missing or altered."""
     data = ports.blobs.get(model.document_blob(tenant_id, version))
-    found = None if data is None else decode_document(data)
-    if found is None or (found.document.tenant_id, found.document.version) != (tenant_id, version):
+    signed = None if data is None else decode_document(data)
+    expected = (tenant_id, version)
+    if signed is None or (signed.document.tenant_id, signed.document.version) != expected:
         raise DataCorrupt(f"the trust document of version {version} is missing or altered")
-    return found
+    return signed
 
 
 @operation(*Scope)
@@ -55,19 +56,19 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
 
     Returns None without a document. Raises `DataCorrupt`, `Unavailable`.
     """
-    found = in_force.read_trust_head(ports, tenant_id)
-    if found is None:
+    head = in_force.read_trust_head(ports, tenant_id)
+    if head is None:
         return None
-    return read_document(ports, tenant_id, found.version).document.keys_for_use(KeyUse.LISTS)
+    return read_document(ports, tenant_id, head.version).document.keys_for_use(KeyUse.LISTS)
 
 
 def decode_document(data: bytes) -> SignedDocument | None:
     """Return the document in a blob without a signature check, or None if it is malformed."""
     try:
-        (found,) = formats.documents(data)
+        (signed,) = formats.documents(data)
     except (NotTrusted, ValueError):
         return None
-    return found
+    return signed
 
 
 def highest(ports: Ports, tenant_id: str) -> int:

@@ -1,6 +1,6 @@
 """The facts for a trust document: a tenant's signers, feed, log, and root keys."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from shared.model import status_lists, times
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
-from shared.model.lists.signers import SrlSigner, SrlSignerStatus
+from shared.model.lists.signers import SrlSignerStatus
 from shared.model.status_lists import StatusSigner
 from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
@@ -51,8 +51,8 @@ class SignerUses:
     def signers_to_name(self) -> tuple[DocumentSigner, ...]:
         """Return the signers that the next document names, sorted. The limit is 256."""
         room = SIGNERS_MAX - len(self.needed)
-        found = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
-        return tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in found.items()))
+        uses = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
+        return tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in uses.items()))
 
     def are_those_of(self, document: TrustDocument) -> bool:
         """Return whether a document names each needed key, and otherwise only `spare` keys."""
@@ -114,12 +114,6 @@ class TrustFacts:
         roots = self.newest_document.roots
         return roots.threshold == 1 and root in roots.keys
 
-    @property
-    def _has_unvouched(self) -> bool:
-        """Whether a signing key waits for the next document, because it has no certificate."""
-        blob = published_keys.encode_vouched_keys(self.tenant_id, self.keys, self.covers)
-        return len(blob.keys) < len(self.keys)
-
     def is_due(self, now: datetime, *, is_online: bool) -> bool:
         """Return whether the next document is due, because of its age or changed keys.
 
@@ -127,11 +121,12 @@ class TrustFacts:
         """
         if self.head is None or self.newest_document is None or self.head.floor > self.head.version:
             return True
-        is_same = (
-            self.uses.are_those_of(self.newest_document)
-            and self.newest_document.witnesses == self.witnesses
-        )
-        if not is_same or self._has_unvouched:
+        document = self.newest_document
+        if not self.uses.are_those_of(document) or document.witnesses != self.witnesses:
+            return True
+        # Without a certificate, a signing key waits for the next document.
+        blob = published_keys.encode_vouched_keys(self.tenant_id, self.keys, self.covers)
+        if len(blob.keys) < len(self.keys):
             return True
         if not is_online:
             return now >= self.head.warns_at
@@ -177,17 +172,9 @@ def read_facts(ports: Ports, tenant_id: str) -> TrustFacts:
             published_keys.read_covered_keys(ports, tenant_id, head.keys_sha256) if head else ()
         ),
     )
-    return TrustFacts(
-        settings,
-        head,
-        tuple(chain),
-        newest,
-        uses,
-        anchor,
-        _witnesses(ports),
-        keys,
-        covers,
-    )
+    policy = ports.witnesses
+    witnesses = None if policy is None else Witnesses(policy.keys, policy.quorum)
+    return TrustFacts(settings, head, tuple(chain), newest, uses, anchor, witnesses, keys, covers)
 
 
 def _uses(ports: Ports, tenant_id: str) -> SignerUses:
@@ -196,7 +183,7 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
         partial(signers.read_unarchived, ports, tenant_id),
     )
     of_native, of_status = native.signer_address(tenant_id), status_lists.signer_address(tenant_id)
-    found, auditors = ports.gather(
+    stored, auditors = ports.gather(
         partial(ports.store.get_many, [of_native, of_status]),
         partial(audit_signers.all_of, ports, tenant_id),
     )
@@ -205,19 +192,11 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
     needed = {each.public_bytes: KeyUse.LISTS for each in of_lists}
     needed |= {each.public_bytes: KeyUse.LOG for each in auditors if each.signs(now)}
-    if of_native in found:
-        needed[NativeSigner.from_item(found[of_native]).public_bytes] = KeyUse.NATIVE
-    if of_status in found:
-        needed[StatusSigner.from_item(found[of_status]).public_bytes] = KeyUse.STATUS
+    if of_native in stored:
+        needed[NativeSigner.from_item(stored[of_native]).public_bytes] = KeyUse.NATIVE
+    if of_status in stored:
+        needed[StatusSigner.from_item(stored[of_status]).public_bytes] = KeyUse.STATUS
     spare = {each.public_bytes: KeyUse.LISTS for each in retired}
     spare |= {each.public_bytes: KeyUse.LOG for each in auditors if not each.signs(now)}
-    return SignerUses(needed, spare, _keys(signers.filter_listed(retired, now)))
-
-
-def _keys(found: Iterable[SrlSigner]) -> tuple[bytes, ...]:
-    return tuple(each.public_bytes for each in found)
-
-
-def _witnesses(ports: Ports) -> Witnesses | None:
-    policy = ports.witnesses
-    return None if policy is None else Witnesses(policy.keys, policy.quorum)
+    listed = tuple(each.public_bytes for each in signers.filter_listed(retired, now))
+    return SignerUses(needed, spare, listed)

@@ -15,7 +15,6 @@ feed.
 from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from typing import Final
 
 from shared.authorizer.formats import documents as formats
@@ -60,6 +59,9 @@ _TRIES: Final = 20
 _NO_ROOTS: Final = (
     "roots: is required, because there is no document yet; pass the public keys of the roots."
 )
+_NOT_SIGNED: Final = (
+    "Signatures: must meet Threshold, with root keys of the current document and of this document."
+)
 _OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/draft returns now."
 
 
@@ -75,10 +77,10 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     roots = facts.newest_document.roots if facts.newest_document else RootSet((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
-        made = facts.draft(roots, version=version, lifetime=LIFETIME, now=ports.now())
-        payload = made.encode()
+        document = facts.draft(roots, version=version, lifetime=LIFETIME, now=ports.now())
+        payload = document.encode()
         signature = root.sign(formats.signed_part(payload))
-        signed = SignedDocument(payload, {root.public_key: signature}, made)
+        signed = SignedDocument(payload, {root.public_key: signature}, document)
         try:
             _check(ports, facts, signed)
             _store(ports, signed)
@@ -105,8 +107,8 @@ def draft(ports: Ports, caller: Caller, *, roots: RootSet | None) -> SignedDocum
         raise InvalidRequest(_NO_ROOTS)
     roots = roots or facts.chain[-1].document.roots
     version, now = _next(ports, facts), ports.now()
-    made = facts.draft(roots, version=version, lifetime=LIFETIME_BY_HAND, now=now)
-    return SignedDocument(made.encode(), {}, made)
+    document = facts.draft(roots, version=version, lifetime=LIFETIME_BY_HAND, now=now)
+    return SignedDocument(document.encode(), {}, document)
 
 
 @operation(Scope.ADMIN)
@@ -119,50 +121,38 @@ def publish(
     the records; `NotSignedByRoots`; `InvalidRequest`; `DataCorrupt`, `Unavailable`.
     """
     facts = facts_of.read_facts(ports, caller.tenant_id)
-    signed = _parse_document(payload, signatures)
+    try:
+        signed = SignedDocument.decode(payload, signatures)
+    except NotTrusted as error:
+        raise InvalidRequest(f"Payload: is not a trust document ({error.reason}).") from None
+    document = signed.document
     if facts.head is not None and signed.reference == facts.head.reference:
         return facts.head
-    if signed.document.tenant_id != caller.tenant_id:
+    if document.tenant_id != caller.tenant_id:
         raise InvalidRequest("Payload: the document belongs to another tenant.")
-    if _is_outdated(facts, signed.document, _next(ports, facts), ports.now()):
+    if _is_outdated(facts, document, _next(ports, facts), ports.now()):
         raise Conflict(_OUTDATED)
-    covers = _covered_keys(facts, signed.document)
-    if covers is None:
+    # It covers all signing keys, or the keys that existed at its draft.
+    covers = [*facts.keys]
+    if covering(covers) != document.signing_keys:
+        covers = [each for each in facts.keys if each.created_at <= document.issued_at]
+    if covering(covers) != document.signing_keys:
         raise Conflict(_OUTDATED)
-    _check_given(ports, facts, signed)
+    _check_submitted(ports, facts, signed)
     try:
         _store(ports, signed)
     except BlobExists:
         # A blob with the same payload belongs to a call that was stopped.
-        version = signed.document.version
-        if documents.read_document(ports, facts.tenant_id, version).payload != signed.payload:
+        stored = documents.read_document(ports, facts.tenant_id, document.version)
+        if stored.payload != signed.payload:
             raise Conflict(_OUTDATED) from None
     return _write(ports, SeedCache(ports), caller, facts, signed, covers)
-
-
-def _covered_keys(facts: TrustFacts, document: TrustDocument) -> list[PublishedKey] | None:
-    """Return the signing keys that a document covers: all, or the keys that existed at its draft.
-
-    Returns None if it covers other keys.
-    """
-    drafted = [each for each in facts.keys if each.created_at <= document.issued_at]
-    for found in ([*facts.keys], drafted):
-        if covering(found) == document.signing_keys:
-            return found
-    return None
 
 
 def _next(ports: Ports, facts: TrustFacts) -> int:
     """Return the version of the next draft, which is not in use."""
     highest = documents.highest(ports, facts.tenant_id)
     return max(highest + 1, facts.head.next_version if facts.head else 1)
-
-
-def _parse_document(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
-    try:
-        return SignedDocument.decode(payload, signatures)
-    except NotTrusted as error:
-        raise InvalidRequest(f"Payload: is not a trust document ({error.reason}).") from None
 
 
 def _is_outdated(facts: TrustFacts, document: TrustDocument, next_: int, now: datetime) -> bool:
@@ -178,18 +168,14 @@ def _is_outdated(facts: TrustFacts, document: TrustDocument, next_: int, now: da
     )
 
 
-def _check_given(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
+def _check_submitted(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
     try:
         _check(ports, facts, document)
     except NotTrusted as error:
         if error.reason is RootReason.ROOT:
-            raise NotSignedByRoots(
-                "Signatures: must meet Threshold, with root keys of the current document and of "
-                "this document."
-            ) from None
-        raise InvalidRequest(
-            f"Payload: clients would reject the document ({error.reason})."
-        ) from None
+            raise NotSignedByRoots(_NOT_SIGNED) from None
+        message = f"Payload: clients would reject the document ({error.reason})."
+        raise InvalidRequest(message) from None
 
 
 def _check(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
@@ -265,7 +251,29 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     Repeated and concurrent calls are harmless. If the root keys are elsewhere, a document that is
     due waits for them. Raises `DataCorrupt`, `Unavailable`.
     """
-    return settle(partial(_unchanged_outcome, ports, tenant_id))
+
+    def attempt() -> TrustOutcome:
+        facts, root = facts_of.read_facts(ports, tenant_id), ports.root
+        is_online = facts.may_sign(root.public_key if root else None)
+        is_due = facts.is_due(ports.now(), is_online=is_online)
+        if is_due and is_online and root is not None:
+            caller = Caller.inside(tenant_id, name="schedule", handle=facts.settings.handle)
+            make(ports, caller, facts, root)
+            return TrustOutcome.PUBLISHED
+        if facts.head is not None:
+            published_keys.write_key_reference(
+                ports, SeedCache(ports), facts.settings, facts.head, facts.covers
+            )
+        # Record since when a document waits, or that none waits now.
+        address = waiting_address(tenant_id)
+        is_noted = ports.store.get(address) is not None
+        if is_due and not is_noted:
+            ports.store.write(Put(address, PendingDraft(ports.now()).to_item(), Expect.ANYTHING))
+        elif is_noted and not is_due:
+            ports.store.write(Delete(address, Expect.ANYTHING))
+        return TrustOutcome.WAITS if is_due else TrustOutcome.KEPT
+
+    return settle(attempt)
 
 
 def replace_root(ports: Ports, caller: Caller) -> bool:
@@ -293,29 +301,3 @@ def replace_root(ports: Ports, caller: Caller) -> bool:
         return True
 
     return settle(attempt)
-
-
-def _unchanged_outcome(ports: Ports, tenant_id: str) -> TrustOutcome:
-    facts, root = facts_of.read_facts(ports, tenant_id), ports.root
-    is_online = facts.may_sign(root.public_key if root else None)
-    is_due = facts.is_due(ports.now(), is_online=is_online)
-    if is_due and is_online and root is not None:
-        caller = Caller.inside(tenant_id, name="schedule", handle=facts.settings.handle)
-        make(ports, caller, facts, root)
-        return TrustOutcome.PUBLISHED
-    if facts.head is not None:
-        published_keys.write_key_reference(
-            ports, SeedCache(ports), facts.settings, facts.head, facts.covers
-        )
-    _note(ports, tenant_id, waits=is_due)
-    return TrustOutcome.WAITS if is_due else TrustOutcome.KEPT
-
-
-def _note(ports: Ports, tenant_id: str, *, waits: bool) -> None:
-    """Record since when a document waits, or that none waits now."""
-    address = waiting_address(tenant_id)
-    found = ports.store.get(address)
-    if waits and found is None:
-        ports.store.write(Put(address, PendingDraft(ports.now()).to_item(), Expect.ANYTHING))
-    if found is not None and not waits:
-        ports.store.write(Delete(address, Expect.ANYTHING))

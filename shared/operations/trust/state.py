@@ -56,12 +56,13 @@ def survey(ports: Ports) -> TrustSurvey:
     """Survey the documents of all tenants. Raises `DataCorrupt`, `Unavailable`."""
     now, due, expired = ports.now(), 0, 0
     rest = tenants.identifiers(ports)
-    while some := list(islice(rest, _TENANTS)):
-        wanted = [address(each) for each in some for address in (head_address, waiting_address)]
-        found = ports.store.get_many(wanted)
-        for each in some:
-            head = TrustHead.from_optional(found.get(head_address(each)))
-            due += waiting_address(each) in found or (head is not None and now >= head.warns_at)
+    while batch := list(islice(rest, _TENANTS)):
+        items = ports.store.get_many(
+            address(each) for each in batch for address in (head_address, waiting_address)
+        )
+        for each in batch:
+            head = TrustHead.from_optional(items.get(head_address(each)))
+            due += waiting_address(each) in items or (head is not None and now >= head.warns_at)
             expired += head is not None and now >= head.expires_at
     return TrustSurvey(due, expired)
 
@@ -76,7 +77,13 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
         if ports.store.get(waiting_address(tenant_id)) is not None:
             yield TrustProblem("it has no trust document", _SIGN)
         return
-    yield from _check_reachable(ports, facts)
+    try:
+        reachable = facts.reachable_document(ports.now())
+    except NotTrusted as error:
+        yield TrustProblem(f"clients reject its trust documents ({error.reason})", _GUIDE)
+    else:
+        if reachable is None or reachable.reference != facts.head.reference:
+            yield TrustProblem("its newest trust document differs from the published one", _GUIDE)
     newest = in_force.read_feed_head(ports, facts.tenant_id)
     if newest is not None and newest.signed_head.trust != facts.head.reference:
         yield TrustProblem("its feed does not name the newest trust document", _LOG)
@@ -88,16 +95,6 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
 
 
-def _check_reachable(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
-    try:
-        held = facts.reachable_document(ports.now())
-    except NotTrusted as error:
-        yield TrustProblem(f"clients reject its trust documents ({error.reason})", _GUIDE)
-        return
-    if held is None or facts.head is None or held.reference != facts.head.reference:
-        yield TrustProblem("its newest trust document differs from the published one", _GUIDE)
-
-
 def _due(
     ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool
 ) -> Iterator[TrustProblem]:
@@ -105,9 +102,7 @@ def _due(
     if facts.newest_document is not None and not facts.uses.are_those_of(facts.newest_document):
         yield TrustProblem("its trust document does not name the signers of its records", remedy)
     if now >= head.expires_at:
-        problem = "its trust document has expired, so clients refuse all warrants"
-        yield TrustProblem(problem, remedy)
+        yield TrustProblem("its trust document has expired, so clients refuse all warrants", remedy)
     elif now >= head.warns_at:
-        yield TrustProblem(
-            f"its trust document expires at {times.format_utc(head.expires_at)}", remedy
-        )
+        expires_at = times.format_utc(head.expires_at)
+        yield TrustProblem(f"its trust document expires at {expires_at}", remedy)

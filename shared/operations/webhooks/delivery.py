@@ -60,22 +60,10 @@ def signers(ports: Ports, webhook: Webhook) -> list[Signer]:
 
 
 def message(event: IndexedEvent, signed_by: Sequence[Signer], now: datetime) -> EventMessage:
-    """Return the message for an event, as sent at `now`."""
-    body = _body(event)
-    # The library replaces the time zone with UTC.
-    moment, message_id = now.astimezone(UTC), event.entry.id
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Rescind",
-        "webhook-id": message_id,
-        "webhook-timestamp": str(int(moment.timestamp())),
-        "webhook-signature": " ".join(each.sign(message_id, moment, body) for each in signed_by),
-    }
-    return EventMessage(message_id, headers, body.encode())
+    """Return the message for an event, as sent at `now`.
 
-
-def _body(event: IndexedEvent) -> str:
-    """Return the body; without the details if it would be too long."""
+    It has no details if it would be too long.
+    """
     entry = event.entry
     data: dict[str, Any] = {
         "index": event.index,
@@ -89,8 +77,17 @@ def _body(event: IndexedEvent) -> str:
     named = {"type": webhooks.type_of(entry.action), "timestamp": times.format_utc(entry.timestamp)}
     body = _json(named | {"data": data})
     if len(body.encode()) > MESSAGE_MAX:
-        return _json(named | {"data": data | {"details": None}})
-    return body
+        body = _json(named | {"data": data | {"details": None}})
+    # The library replaces the time zone with UTC.
+    moment, message_id = now.astimezone(UTC), entry.id
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Rescind",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(moment.timestamp())),
+        "webhook-signature": " ".join(each.sign(message_id, moment, body) for each in signed_by),
+    }
+    return EventMessage(message_id, headers, body.encode())
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -123,18 +120,19 @@ def deliver(
     """
     deadline = operation.PACING.clock() + seconds
     worker = secrets.token_hex(8)
-    while True:
-        webhook = settle(lambda: _take(ports, tenant_id, webhook_id, worker))
-        if webhook is None:
-            return False
-        is_over = _work(ports, sender, webhook, lambda: is_stopped() or _is_past(deadline))
-        if is_over:
-            return True
+    while (webhook := settle(lambda: _take(ports, tenant_id, webhook_id, worker))) is not None:
+        leased: Webhook | None = webhook
+        while leased is not None:
+            if is_stopped() or operation.PACING.clock() >= deadline:
+                _release(ports, leased, ports.now())
+                return True
+            batch = _batch(ports, leased)
+            if batch is None:
+                _release(ports, leased, webhook_progress.due_at(leased))
+                break
+            leased = _deliver(ports, sender, leased, batch)
         # The worker of an event that was appended since the last read may have left it to this one.
-
-
-def _is_past(deadline: float) -> bool:
-    return operation.PACING.clock() >= deadline
+    return False
 
 
 def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook | None:
@@ -143,19 +141,15 @@ def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook
     if webhook is None or webhook.is_leased(now):
         return None
     if not _is_due(webhook, log.head(ports, tenant_id), now):
-        _remove_deadline(ports, webhook)
+        # Remove a dispatch marker without work, now or later.
+        address = rules.turn_address(webhook)
+        is_later = webhook.is_enabled and webhook_progress.due_at(webhook) is not None
+        if not is_later and ports.store.get(address) is not None:
+            ports.store.write(Delete(address, Expect.ANYTHING))
         return None
-    change, taken = rules.replacement(webhook, webhook.lease(worker, now))
-    ports.store.write(change, _turn(taken, taken.leased_until))
-    return taken
-
-
-def _remove_deadline(ports: Ports, webhook: Webhook) -> None:
-    """Remove a dispatch marker without work, now or later."""
-    address = rules.turn_address(webhook)
-    is_later = webhook.is_enabled and webhook_progress.due_at(webhook) is not None
-    if not is_later and ports.store.get(address) is not None:
-        ports.store.write(Delete(address, Expect.ANYTHING))
+    change, leased = rules.replacement(webhook, webhook.lease(worker, now))
+    ports.store.write(change, _turn(leased, leased.leased_until))
+    return leased
 
 
 def _is_due(webhook: Webhook, head: LogHead | None, now: datetime) -> bool:
@@ -166,24 +160,6 @@ def _is_due(webhook: Webhook, head: LogHead | None, now: datetime) -> bool:
     if head is None or not webhook_progress.takes_more(webhook):
         return False
     return webhook.in_generation(head.generation).next_index < head.size
-
-
-def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], bool]) -> bool:
-    """Send batches until no event is due or `is_over`; then release the webhook.
-
-    Returns whether events may remain because the work was cut short.
-    """
-    taken: Webhook | None = webhook
-    while taken is not None:
-        if is_over():
-            _release(ports, taken, ports.now())
-            return True
-        batch = _batch(ports, taken)
-        if batch is None:
-            _release(ports, taken, webhook_progress.due_at(taken))
-            return False
-        taken = _deliver(ports, sender, taken, batch)
-    return False
 
 
 def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
@@ -198,8 +174,8 @@ def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
     due = webhook_progress.due_deferred(webhook, now)[:most]
     # After a failure, later events come first, because a deferred event may be the cause.
     if due and not (webhook.attempts and has_more):
-        found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
-        events = [IndexedEvent(index, entry) for ((index, entry),) in found if entry is not None]
+        leaves = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
+        events = [IndexedEvent(index, entry) for ((index, entry),) in leaves if entry is not None]
         return EventBatch(tuple(events), webhook.next_index, webhook.next_index)
     first = webhook.next_index
     read = log.entries(ports, webhook.tenant_id, first, min(first + _READ, head.size))
@@ -215,28 +191,24 @@ def _deliver(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) 
     answers: list[DeliveryResponse] = []
     if batch.events:
         signed_by = signers(ports, webhook)
-        made = [message(each, signed_by, ports.now()) for each in batch.events]
-        answers = sender.send(webhook.url, made)
+        messages = [message(each, signed_by, ports.now()) for each in batch.events]
+        answers = sender.send(webhook.url, messages)
     jitter = _RANDOM.uniform(-1, 1)
     after = settle(lambda: _store_results(ports, webhook, batch, answers, jitter))
-    _report(after or webhook, answers, ports.now())
+    state, now = after or webhook, ports.now()
+    fields = partial(logs.fields, tenant_id=state.tenant_id, webhook_id=state.id)
+    for judgement, number in Counter(map(deliveries.judge, answers)).items():
+        figures, by = {"WebhookDeliveries": number}, {"Outcome": judgement.value}
+        _log.info("delivery", extra=fields(metrics=figures, by=by))
+    if answers and state.failing_since is not None:
+        seconds = (now - state.failing_since).total_seconds()
+        _log.info("failing", extra=fields(metrics={"WebhookFailingSeconds": seconds}))
+    if state.disabled_reason in (DisableReason.GONE, DisableReason.FAILING):
+        _log.info("disabled", extra=fields(metrics={"WebhookDisabled": 1}))
     least = len(answers) / PER_SECOND - (operation.PACING.clock() - started)
     if least > 0:
         operation.PACING.sleep(least)
     return after
-
-
-def _report(webhook: Webhook, answers: Sequence[DeliveryResponse], now: datetime) -> None:
-    """Log the outcomes, and whether the webhook is now failing or disabled."""
-    fields = partial(logs.fields, tenant_id=webhook.tenant_id, webhook_id=webhook.id)
-    for judgement, number in Counter(map(deliveries.judge, answers)).items():
-        figures, by = {"WebhookDeliveries": number}, {"Outcome": judgement.value}
-        _log.info("delivery", extra=fields(metrics=figures, by=by))
-    if answers and webhook.failing_since is not None:
-        seconds = (now - webhook.failing_since).total_seconds()
-        _log.info("failing", extra=fields(metrics={"WebhookFailingSeconds": seconds}))
-    if webhook.disabled_reason in (DisableReason.GONE, DisableReason.FAILING):
-        _log.info("disabled", extra=fields(metrics={"WebhookDisabled": 1}))
 
 
 def _store_results(
@@ -259,52 +231,37 @@ def _store_results(
         left = {index: each for index, each in after.deferred.items() if index not in due}
         after = replace(after, deferred=left)
     change, stored = rules.replacement(webhook, after.lease(sent.leased_by or "", now))
-    ports.store.write(
-        change,
-        _turn(stored, stored.leased_until),
-        *_deliveries(ports, after, batch, answers, now),
-        *([_disable_event(ports, after)] if cause else []),
-    )
-    return stored
-
-
-def _deliveries(
-    ports: Ports,
-    webhook: Webhook,
-    batch: EventBatch,
-    answers: Sequence[DeliveryResponse],
-    now: datetime,
-) -> list[Change]:
+    changes: list[Change] = [change, _turn(stored, stored.leased_until)]
     addresses = [
-        deliveries.address(webhook.tenant_id, webhook.id, each.entry.id) for each in batch.events
+        deliveries.address(sent.tenant_id, sent.id, each.entry.id) for each in batch.events
     ]
     known = ports.store.get_many(addresses)
-    changes: list[Change] = []
     for event, answer, address in zip(batch.events, answers, addresses, strict=True):
-        before = Delivery.from_item(known[address]) if address in known else None
-        given_up = event.index < webhook.next_index and str(event.index) not in webhook.deferred
-        made = webhook_progress.delivery(event, answer, before, now, given_up=given_up)
-        changes.append(Put(address, made.to_item(), Expect.ANYTHING))
-    return changes
-
-
-def _disable_event(ports: Ports, webhook: Webhook) -> Change:
-    settings = tenants.settings(ports, webhook.tenant_id)
-    caller = Caller.inside(webhook.tenant_id, name="webhooks", handle=settings.handle)
-    details = {"host": webhook.host, "cause": str(webhook.disabled_reason)}
-    return audit.entry(
-        ports, caller, AuditAction.WEBHOOK_DISABLE, webhook.id, settings=settings, **details
-    )
+        before = Delivery.from_optional(known.get(address))
+        given_up = event.index < after.next_index and str(event.index) not in after.deferred
+        delivery = webhook_progress.delivery(event, answer, before, now, given_up=given_up)
+        changes.append(Put(address, delivery.to_item(), Expect.ANYTHING))
+    if cause:
+        settings = tenants.settings(ports, sent.tenant_id)
+        caller = Caller.inside(sent.tenant_id, name="webhooks", handle=settings.handle)
+        details = {"host": after.host, "cause": str(after.disabled_reason)}
+        changes.append(
+            audit.entry(
+                ports, caller, AuditAction.WEBHOOK_DISABLE, sent.id, settings=settings, **details
+            )
+        )
+    ports.store.write(*changes)
+    return stored
 
 
 def _release(ports: Ports, webhook: Webhook, due_at: datetime | None) -> None:
     """Release the webhook, with a dispatch marker at `due_at` if more is due."""
 
     def update() -> None:
-        found = _read(ports, webhook.tenant_id, webhook.id)
-        if found is None or found.leased_by != webhook.leased_by:
+        current = _read(ports, webhook.tenant_id, webhook.id)
+        if current is None or current.leased_by != webhook.leased_by:
             return
-        change, stored = rules.replacement(found, found.release())
+        change, stored = rules.replacement(current, current.release())
         ports.store.write(change, _turn(stored, due_at))
 
     settle(update)

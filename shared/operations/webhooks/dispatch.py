@@ -3,11 +3,10 @@
 import logging
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime
 from enum import StrEnum
 
 from shared.errors import DataCorrupt
-from shared.model.items import Address, ItemRow
+from shared.model.items import Address
 from shared.model.webhooks import webhooks as model
 from shared.model.webhooks.webhooks import TURNS, DispatchMarker, Webhook, turn_name
 from shared.operations.base import tenants
@@ -34,7 +33,7 @@ def count_by_state(ports: Ports, *, most: int) -> Counter[DispatchState] | None:
     if len(tenant_ids) > most:
         return None
     rows = (row for each in tenant_ids for row in ports.store.query(model.webhooks(each)))
-    return Counter(_state(Webhook.from_item(row.item)) for row in rows)
+    return Counter(map(_state, Webhook.from_rows(rows)))
 
 
 def _state(webhook: Webhook) -> DispatchState:
@@ -48,8 +47,8 @@ def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
 
     Raises `Unavailable`.
     """
-    found = [Webhook.from_item(row.item) for row in ports.store.query(model.webhooks(tenant_id))]
-    return [turn_name(tenant_id, each.id) for each in found if each.is_enabled]
+    webhooks = Webhook.from_rows(ports.store.query(model.webhooks(tenant_id)))
+    return [turn_name(tenant_id, each.id) for each in webhooks if each.is_enabled]
 
 
 def due(ports: Ports) -> list[str]:
@@ -57,17 +56,16 @@ def due(ports: Ports) -> list[str]:
 
     A webhook with an unreadable dispatch marker is due. Raises `DataCorrupt`, `Unavailable`.
     """
-    now = ports.now()
-    return [row.sk for row in ports.store.query(model.TURNS) if _is_due(row, now)]
-
-
-def _is_due(row: ItemRow, now: datetime) -> bool:
-    try:
-        return DispatchMarker.from_item(row.item).due_at <= now
-    except DataCorrupt:
-        # It must not stop the others.
-        _log.exception("cannot read the delivery deadline %s of a webhook", row.sk)
-        return True
+    now, names = ports.now(), list[str]()
+    for row in ports.store.query(model.TURNS):
+        try:
+            if DispatchMarker.from_item(row.item).due_at > now:
+                continue
+        except DataCorrupt:
+            # It must not stop the others.
+            _log.exception("cannot read the delivery deadline %s of a webhook", row.sk)
+        names.append(row.sk)
+    return names
 
 
 def parts(name: str) -> tuple[str, str]:

@@ -92,14 +92,15 @@ def page_of_deliveries(
     webhook = _find(ports, caller, webhook_id)
     now = int(ports.now().timestamp())
     if change_id is not None:
-        ids = [
-            each for each in _entry_ids(ports, caller, change_id) if before is None or each < before
+        places = [
+            deliveries.address(caller.tenant_id, webhook.id, each)
+            for each in _entry_ids(ports, caller, change_id)
+            if before is None or each < before
         ]
-        places = {each: deliveries.address(caller.tenant_id, webhook.id, each) for each in ids}
-        items = ports.store.get_many(places.values())
-        found = [Delivery.from_item(items[at]) for at in places.values() if at in items]
-        kept = [each for each in found if each.expires > now]
-        return kept[:limit], kept[limit - 1].id if len(kept) > limit else None
+        items = ports.store.get_many(places)
+        about = [Delivery.from_item(items[each]) for each in places if each in items]
+        unexpired = [each for each in about if each.expires > now]
+        return unexpired[:limit], unexpired[limit - 1].id if len(unexpired) > limit else None
     partition = deliveries.deliveries(caller.tenant_id, webhook.id)
     walk = PageQueryPlan(
         partition, Delivery.from_item, before, limit, keep=lambda each: each.expires > now
@@ -117,10 +118,9 @@ def _entry_ids(ports: Ports, caller: Caller, change_id: str) -> list[str]:
         record = ports.store.get(revocations.record_address(tenant_id, change_id))
         if record is None:
             return []
-        found = Revocation.from_item(record)
-        about = log.read_about_warrant(
-            ports, tenant_id, found.warrant_id, _around(found.created_at)
-        )
+        revocation = Revocation.from_item(record)
+        window = _around(revocation.created_at)
+        about = log.read_about_warrant(ports, tenant_id, revocation.warrant_id, window)
         return [str(item["id"]) for item in about]
     at = _revoked_at(ports, tenant_id, change_id)
     if at is None:
@@ -169,16 +169,31 @@ def create(
     number, version = integer(counted, "count"), integer(counted, "version")
     if number >= model.WEBHOOKS_MAX:
         raise Conflict(f"The tenant has {model.WEBHOOKS_MAX} webhooks; delete one first.")
-    made = _new(ports, caller, url=url, events=events, description=description)
-    webhook = made.webhook
+    webhook_id, secret, now = ports.new_id(WEBHOOK), model.new_secret(), ports.now()
+    head = log.head(ports, caller.tenant_id)
+    context = model.seal_context(caller.tenant_id, webhook_id, 1)
+    webhook = Webhook(
+        id=webhook_id,
+        tenant_id=caller.tenant_id,
+        url=url,
+        description=description,
+        events=events,
+        status=WebhookStatus.ENABLED,
+        created_at=now,
+        begins_at=now,
+        next_index=head.size if head else 0,
+        generation=head.generation if head else 1,
+        sealed_secret=ports.sealer.seal(secret.encode(), context=context),
+    )
+    created = WebhookAndSecret(webhook, secret)
     ports.store.write(
         Put(webhook.address, webhook.to_item(), Expect.ABSENT),
         # If two creations are concurrent, one counts again.
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, AuditAction.WEBHOOK_CREATE, webhook, events=list(events)),
-        *keep(made),
+        *keep(created),
     )
-    return made
+    return created
 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT)
@@ -308,28 +323,6 @@ def delete(ports: Ports, caller: Caller, *, webhook_id: str) -> None:
 def _find(ports: Ports, caller: Caller, webhook_id: str) -> Webhook:
     partition = model.webhooks(caller.tenant_id)
     return find(ports, partition, webhook_id, kind=WEBHOOK, record=Webhook)
-
-
-def _new(
-    ports: Ports, caller: Caller, *, url: str, events: tuple[str, ...], description: str | None
-) -> WebhookAndSecret:
-    webhook_id, secret, now = ports.new_id(WEBHOOK), model.new_secret(), ports.now()
-    head = log.head(ports, caller.tenant_id)
-    context = model.seal_context(caller.tenant_id, webhook_id, 1)
-    webhook = Webhook(
-        id=webhook_id,
-        tenant_id=caller.tenant_id,
-        url=url,
-        description=description,
-        events=events,
-        status=WebhookStatus.ENABLED,
-        created_at=now,
-        begins_at=now,
-        next_index=head.size if head else 0,
-        generation=head.generation if head else 1,
-        sealed_secret=ports.sealer.seal(secret.encode(), context=context),
-    )
-    return WebhookAndSecret(webhook, secret)
 
 
 def _replace(

@@ -59,12 +59,12 @@ def keep_two(
         return []
     if len(left) < _TWO:
         raise TooFewApprovers
-    kept = [*left.values()][:_TWO]
-    versions = {each.address: each.version for pair in kept for each in pair}
+    two = [*left.values()][:_TWO]
+    versions = {each.address: each.version for pair in two for each in pair}
     checks: list[Change] = [
         Check(address, VersionIs(number)) for address, number in versions.items()
     ]
-    if after is None and not all(each.role in roles.BUILT_IN for each, _ in kept):
+    if after is None and not all(each.role in roles.BUILT_IN for each, _ in two):
         checks.append(Check(access_address(tenant_id), VersionIs(access.version)))
     checked = {each.address for each in extra_changes}
     return [each for each in checks if each.address not in checked]

@@ -61,7 +61,7 @@ def authenticate(
     owned = [owner_at, provider_at] if credential.owner else []
     items = ports.store.get_many([session_at, access_at, *owned])
     session = SessionRecord.from_optional(items.get(session_at))
-    access = AccessRecord.of(items.get(access_at))
+    access = AccessRecord.of(items.get(access_at) if session else None)
     owner = None
     if session is not None and not session.is_over(ports.now(), access.sessions_after):
         provider = items.get(provider_at)

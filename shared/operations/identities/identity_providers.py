@@ -126,7 +126,7 @@ def create(
     provider = replace(_complete_provider(ports, new, change), epoch=1)
     anchored = _cooling_off_changes(ports, caller, None, provider)
     details = _details(ports, None, provider)
-    taken = protected_acts.access_changed(ports, caller, "identity provider", details)
+    approval = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
         Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
@@ -134,7 +134,7 @@ def create(
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
         *anchored,
-        *taken,
+        *approval,
         *keep(provider),
     )
     return provider
@@ -157,7 +157,7 @@ def update(
     before = get(ports, caller, provider_id=provider_id)
     changed = _complete_provider(ports, before, change)
     is_new, details = changed != before, _details(ports, before, changed)
-    taken = protected_acts.access_changed(
+    approval = protected_acts.access_changed(
         ports, caller, before.id, details, version=before.version, is_needed=is_new
     )
     if not is_new:
@@ -168,7 +168,7 @@ def update(
         Put(stored.address, stored.to_item(), VersionIs(before.version)),
         _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_UPDATE, stored, details, anchored),
         *anchored,
-        *taken,
+        *approval,
         *keep(stored),
     )
     return stored
@@ -195,18 +195,18 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
     """
     provider = get(ports, caller, provider_id=provider_id)
     details = changed_details(provider.name, provider, None)
-    taken = protected_acts.access_changed(
+    approval = protected_acts.access_changed(
         ports, caller, provider.id, details, version=provider.version
     )
     amounts = {"count": -1, "version": 1}
-    kept = approvers.keep_two(ports, caller, without={provider.id}, extra_changes=taken)
+    checks = approvers.keep_two(ports, caller, without={provider.id}, extra_changes=approval)
     ports.store.write(
         Delete(provider.address, VersionIs(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
         _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_DELETE, provider, details),
-        *taken,
-        *kept,
+        *approval,
+        *checks,
     )
 
 

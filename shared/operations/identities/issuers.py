@@ -257,7 +257,7 @@ def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
 
 
 def parse_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in the answer of another server, or None for anything else."""
+    """Return the JSON object in a response, or None for any other body."""
     try:
         document = strict_json.parse_foreign(body)
     except ValueError:

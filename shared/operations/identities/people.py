@@ -97,8 +97,8 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
     after = replace(person, status=PersonStatus.ACTIVE, version=person.version + 1)
     email = Put(address, {"id": person.id}, Expect.ABSENT)
     details, version = _describe(person, after), person.version
-    taken = protected_acts.access_changed(ports, caller, person.id, details, version=version)
-    changes = (email, *taken, *keep(after))
+    approval = protected_acts.access_changed(ports, caller, person.id, details, version=version)
+    changes = (email, *approval, *keep(after))
     return _replace_person(ports, caller, AuditAction.PERSON_ENABLE, person, after, *changes)
 
 

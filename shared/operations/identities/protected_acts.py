@@ -75,19 +75,19 @@ def update(
     )
     is_same, after = changed == before, replace(changed, version=before.version + 1)
     details = changed_details(_POLICY, before, after)
-    taken = access_changed(
+    approval = access_changed(
         ports, caller, _POLICY, details, version=before.version, is_needed=not is_same
     )
     if is_same:
         return before
-    kept = list[Change]()
+    checks = list[Change]()
     if after.protects:
-        kept = approvers.keep_two(ports, caller, extra_changes=taken, is_protected=True)
+        checks = approvers.keep_two(ports, caller, extra_changes=approval, is_protected=True)
     ports.store.write(
         _put_protected_actions(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
-        *taken,
-        *kept,
+        *approval,
+        *checks,
     )
     return after
 
@@ -95,7 +95,7 @@ def update(
 def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
     """Remove all protection, as the operator of a tenant that is locked out."""
 
-    def attempt() -> None:
+    def remove_protection() -> None:
         before = read_protected_actions(ports, operator.tenant_id)
         after = ProtectedActions(version=before.version + 1)
         details = changed_details(_POLICY, before, after) | {"reason": reason}
@@ -104,7 +104,7 @@ def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
             audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
         )
 
-    settle(attempt)
+    settle(remove_protection)
 
 
 def read_protected_actions(ports: Ports, tenant_id: str) -> ProtectedActions:

@@ -52,7 +52,7 @@ def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
     before = access.roles.get(role.name)
     is_new = before != item
     details = changed_details(role.name, _parse_role(before), role)
-    taken = protected_acts.access_changed(
+    approval = protected_acts.access_changed(
         ports, caller, role.name, details, version=access.version, is_needed=is_new
     )
     if not is_new:
@@ -65,7 +65,7 @@ def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
         raise InvalidRequest("signing_keys: must be identifiers of signing keys.")
     stored = replace(access, roles=access.roles | {role.name: item})
     entry = audit.entry(ports, caller, AuditAction.ROLE_PUT, role.name, settings=None, **details)
-    _write(ports, caller, stored, entry, *taken)
+    _write(ports, caller, stored, entry, *approval)
     return role
 
 
@@ -81,10 +81,10 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     if name not in access.roles:
         raise NotFound
     details = changed_details(name, _parse_role(access.roles[name]), None)
-    taken = protected_acts.access_changed(ports, caller, name, details, version=access.version)
+    approval = protected_acts.access_changed(ports, caller, name, details, version=access.version)
     rest = {each: role for each, role in access.roles.items() if each != name}
     entry = audit.entry(ports, caller, AuditAction.ROLE_DELETE, name, settings=None, **details)
-    _write(ports, caller, replace(access, roles=rest), entry, *taken)
+    _write(ports, caller, replace(access, roles=rest), entry, *approval)
 
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
@@ -97,7 +97,7 @@ def _parse_role(item: Value) -> Role | None:
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
-    kept = approvers.keep_two(ports, caller, after=access, extra_changes=changes)
+    checks = approvers.keep_two(ports, caller, after=access, extra_changes=changes)
     stored = replace(access, version=access.version + 1)
     put = Put(access_address(caller.tenant_id), stored.to_item(), expect_version(access.version))
-    ports.store.write(put, *changes, *kept)
+    ports.store.write(put, *changes, *checks)

@@ -220,11 +220,11 @@ def take_allowance(ports: Ports, provider: IdentityProvider, purpose: str) -> No
     """
     name, now = f"{provider.tenant_id}#{purpose}#{provider.id}", microseconds(ports.now())
     try:
-        taken = ports.buckets.lease(name, _COST, now=now, least=_COST)
+        lease = ports.buckets.lease(name, _COST, now=now, least=_COST)
     except Unavailable:
         _log.exception("cannot read the rate limit; admitting the request without it", extra=_OPEN)
         return
-    if not taken.granted and not is_of_another_clock(taken.full_at, now):
+    if not lease.granted and not is_of_another_clock(lease.full_at, now):
         raise RateLimited(retry_after=1)
 
 

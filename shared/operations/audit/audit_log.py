@@ -21,7 +21,7 @@ from shared.ports import Ports
 from shared.ports.store import ItemFilter
 
 # Entries, each with the month of its partition.
-_Found: TypeAlias = list[tuple[str, AuditEntry]]
+_Rows: TypeAlias = list[tuple[str, AuditEntry]]
 
 # The most bytes of entries in a page or in a part of an export; a first entry may be larger. A
 # Lambda response has at most 6 MB, and JSON encoding may double the length of a text.
@@ -74,14 +74,17 @@ def page(
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
     filters = reachable(ports, filters)
-    if filters.words and filters.warrant_id is None:
-        return _page_of_words(ports, caller, filters, before=before, limit=limit)
-    found: _Found
+    rows: _Rows
+    end, counted = None, None
     if filters.warrant_id is not None:
         about = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
         matching = [each for each in about if filters.finds(each)]
-        found = [("-", each) for each in matching if before is None or each.id < before.entry_id]
+        rows = [("-", each) for each in matching if before is None or each.id < before.entry_id]
         counted = len(matching)
+    elif filters.words:
+        read, _ = _walk(ports, caller, filters, before=before, limit=_ROUND + 1, counts=())
+        rows = [each for each in read[:_ROUND] if filters.finds(each[1])]
+        end = read[_ROUND - 1] if len(read) > _ROUND else None
     else:
         where = where_of(ports, filters)
         bounds = {"after": filters.lower_bound, "before": filters.upper_bound}
@@ -90,39 +93,17 @@ def page(
             for _, partitions in (() if before else model.months(caller.tenant_id, filters))
             for partition in partitions
         ]
-        found, counted = _walk(
-            ports, caller, filters, before=before, limit=limit + 1, counts=counts
-        )
-    total = before.total if before else counted
-    shown = _fitting(found[:limit])
+        rows, counted = _walk(ports, caller, filters, before=before, limit=limit + 1, counts=counts)
+    total = before.total if before and counted is not None else counted
+    shown = _fitting(rows[:limit])
     entries = [entry for _, entry in shown]
-    if len(shown) == len(found):
+    if len(shown) < len(rows):
+        end = shown[-1]
+    if end is None:
         return Page(entries, total, None)
-    month, last = shown[-1]
-    position = AuditPosition(filters.start, filters.end, total, month, last.id)
+    month, last = end
+    position = AuditPosition(filters.start, filters.end, total or 0, month, last.id)
     return Page(entries, total, str(position))
-
-
-def _page_of_words(
-    ports: Ports,
-    caller: Caller,
-    filters: EntryFilters,
-    *,
-    before: AuditPosition | None,
-    limit: int,
-) -> Page[AuditEntry]:
-    """Return the entries with the filter's words among the next `_ROUND` entries."""
-    read, _ = _walk(ports, caller, filters, before=before, limit=_ROUND + 1, counts=())
-    matching = [each for each in read[:_ROUND] if filters.finds(each[1])]
-    shown = _fitting(matching[:limit])
-    entries = [entry for _, entry in shown]
-    if len(shown) < len(matching):
-        month, last = shown[-1]
-    elif len(read) > _ROUND:
-        month, last = read[_ROUND - 1]
-    else:
-        return Page(entries, None, None)
-    return Page(entries, None, str(AuditPosition(filters.start, filters.end, 0, month, last.id)))
 
 
 def newest(
@@ -145,7 +126,7 @@ def newest(
     return entries
 
 
-def _fitting(entries: _Found) -> _Found:
+def _fitting(entries: _Rows) -> _Rows:
     """Return the first entries that fit into a page, at least one."""
     size = 0
     for count, (_, entry) in enumerate(entries):
@@ -170,12 +151,12 @@ def _walk(
     before: AuditPosition | None,
     limit: int,
     counts: Sequence[Callable[[], int]],
-) -> tuple[_Found, int]:
+) -> tuple[_Rows, int]:
     """Read up to `limit` entries, newest first, each with the month of its partition.
 
     Also returns the sum of `counts`, which are called concurrently with the first query.
     """
-    found: _Found = []
+    rows: _Rows = []
     total = 0
     for month, partitions in model.months(caller.tenant_id, filters):
         last = filters.upper_bound
@@ -186,17 +167,17 @@ def _walk(
         stored, counted = merge_partitions(
             ports,
             partitions,
-            limit=limit - len(found),
+            limit=limit - len(rows),
             counters=counts,
             after=filters.lower_bound,
             before=last,
             where=where_of(ports, filters),
         )
-        found += ((month, AuditEntry.from_item(each.item)) for each in stored)
+        rows += ((month, AuditEntry.from_item(each.item)) for each in stored)
         total, counts = total + counted, ()
-        if len(found) == limit:
+        if len(rows) == limit:
             break
-    return found, total
+    return rows, total
 
 
 def where_of(ports: Ports, filters: EntryFilters) -> ItemFilter:

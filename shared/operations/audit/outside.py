@@ -21,22 +21,11 @@ from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.audit.head import LogHead
 from shared.model.lists import content, journal
 from shared.model.lists.head import states_folder, version_of
+from shared.model.trust import TrustHead
 from shared.operations.audit import log, signers
 from shared.operations.base import audit
 from shared.operations.base.operation import reread
 from shared.ports import Ports
-
-
-def newest_anchors(ports: Ports, tenant_id: str) -> set[PinnedCheckpoint]:
-    """Return the anchors of the newest journal record and the newest trust document.
-
-    Raises `DataCorrupt`, `Unavailable`.
-    """
-    in_journal, in_document = ports.gather(
-        lambda: _of(ports, tenant_id, next(_journal(ports, tenant_id), None), _in_journal),
-        lambda: _of(ports, tenant_id, _newest_document(ports, tenant_id), _in_document),
-    )
-    return in_journal | in_document
 
 
 def all_anchors(
@@ -96,13 +85,6 @@ def _journal(ports: Ports, tenant_id: str) -> Iterator[str]:
     return (each for each in names if journal.number_of(each) is not None)
 
 
-def _newest_document(ports: Ports, tenant_id: str) -> str | None:
-    item = ports.store.get(trust.head_address(tenant_id))
-    if item is None:
-        return None
-    return trust.document_blob(tenant_id, trust.TrustHead.from_item(item).version)
-
-
 def _in_journal(blob: bytes) -> LogAnchor | None:
     # A blob that is not a journal record has no anchor.
     if not journal.payload_of(blob):
@@ -125,11 +107,24 @@ def head(ports: Ports, tenant_id: str) -> LogHead | None:
 
 
 def check_anchors(ports: Ports, tenant_id: str) -> None:
-    """Compare the log with the anchors of the newest signed records outside the store.
+    """Compare the log with the anchors of the newest journal record and trust document.
 
     Raises `DataCorrupt` if the log does not extend them, `Unavailable`.
     """
-    reread(lambda: compare_with_anchors(ports, tenant_id, newest_anchors(ports, tenant_id)))
+
+    def read_document_anchors() -> set[PinnedCheckpoint]:
+        newest = TrustHead.from_optional(ports.store.get(trust.head_address(tenant_id)))
+        name = None if newest is None else trust.document_blob(tenant_id, newest.version)
+        return _of(ports, tenant_id, name, _in_document)
+
+    def attempt() -> LogHead | None:
+        in_journal, in_document = ports.gather(
+            lambda: _of(ports, tenant_id, next(_journal(ports, tenant_id), None), _in_journal),
+            read_document_anchors,
+        )
+        return compare_with_anchors(ports, tenant_id, in_journal | in_document)
+
+    reread(attempt)
 
 
 def compare_with_anchors(
@@ -137,10 +132,10 @@ def compare_with_anchors(
 ) -> LogHead | None:
     """Return the log head as `head` does, also compared with these anchors, without a retry."""
     # Read before the log head, which was stored before any checkpoint that is found now.
-    kept = audit.newest_checkpoint(ports, tenant_id)
+    checkpoint = audit.newest_checkpoint(ports, tenant_id)
     head = log.head(ports, tenant_id)
     if head is None:
-        known = {*anchors, *all_anchors(ports, tenant_id), *([kept] if kept else [])}
+        known = {*anchors, *all_anchors(ports, tenant_id), *([checkpoint] if checkpoint else [])}
         if known:
             appended = max(each.size for each in known)
             raise _cut(tenant_id, f"it has no log head, but {appended} leaves were appended")
@@ -150,12 +145,12 @@ def compare_with_anchors(
         if not all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
             raise _cut(tenant_id, "it has a signer, but no log head")
         return None
-    if kept is not None:
-        _check_continues(ports, tenant_id, head, kept)
+    if checkpoint is not None:
+        _check_continues(ports, tenant_id, head, checkpoint)
         # A recovery keeps a checkpoint of the generation that it begins. An anchor may be older.
-        if head.generation > kept.generation:
+        if head.generation > checkpoint.generation:
             raise _cut(tenant_id, f"no recovery started its generation {head.generation}")
-    for each in {*anchors} - {kept}:
+    for each in {*anchors} - {checkpoint}:
         _check_continues(ports, tenant_id, head, each)
     return head
 

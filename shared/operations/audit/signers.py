@@ -117,9 +117,9 @@ def begin(
     that the newest SRL names, or 0. The next pass appends all retained entries. Raises
     `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
-    kept = audit.newest_checkpoint(ports, tenant_id)
+    checkpoint = audit.newest_checkpoint(ports, tenant_id)
     head, ahead = log.head(ports, tenant_id), find_unknown_tiles(ports, tenant_id)
-    generations = [each.generation for each in (kept, head, ahead) if each is not None]
+    generations = [each.generation for each in (checkpoint, head, ahead) if each is not None]
     generations += [lower_bound] if lower_bound else []
     if not generations and all(each.precedes_log for each in all_of(ports, tenant_id)):
         return None

@@ -38,8 +38,8 @@ def sweep(ports: Ports, tenant_id: str) -> AppendResult:
     swept = sealing.sweep(ports, tenant_id)
     last = _last(ports, tenant_id)
     if _is_whole(swept) and (head := log.head(ports, tenant_id)) is not None:
-        is_first = last is None or last.statement.generation != head.generation
-        if is_first or last is None or ports.now() - last.stated_at >= _APART:
+        is_other = last is not None and last.statement.generation != head.generation
+        if last is None or is_other or ports.now() - last.stated_at >= _APART:
             _state(ports, tenant_id, last)
     head = log.head(ports, tenant_id)
     return swept if head is None else swept._replace(size=max(head.size, swept.size))
@@ -69,11 +69,14 @@ def _last(ports: Ports, tenant_id: str) -> LatestStatement | None:
 
 
 def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
-    """Write a statement if there are changes since the last one and none during the read."""
+    """Write a statement if there are changes since the last one and none during the read.
+
+    It covers the entries of all counted changes, so these are appended first.
+    """
     for _ in range(_TRIES):
         changes = _read_shard_counts(ports, tenant_id)
         stated = last.statement.changes if last else (0,) * len(changes)
-        if any(now < before for now, before in zip(changes, stated, strict=False)):
+        if any(now < past for now, past in zip(changes, stated, strict=False)):
             _log.warning(
                 "the counters of tenant %s decreased; if the store was restored, recover the "
                 "tenant",
@@ -82,10 +85,20 @@ def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
             return
         if changes == stated:
             return
-        if statement := _build_statement(ports, tenant_id, changes):
+        before = log.head(ports, tenant_id)
+        # After this pause, all items of the counted writes are visible. After the next one, the
+        # counters of writes with appended entries are visible.
+        operation.wait_for_writes()
+        extended = sealing.extend(ports, tenant_id)
+        operation.wait_for_writes()
+        is_same = _read_shard_counts(ports, tenant_id) == changes
+        head = log.head(ports, tenant_id)
+        is_whole = is_same and _is_whole(extended)
+        if is_whole and before and head and before.generation == head.generation:
             break
     else:
         return
+    statement = AuditStatement(head.generation, extended.size, changes)
     settings = tenants.settings(ports, tenant_id)
     entry = audit.entry(
         ports,
@@ -101,25 +114,6 @@ def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
     # If this conflicts, another run has written a statement, or a recovery has begun.
     with suppress(PreconditionFailed):
         ports.store.write(put, entry)
-
-
-def _build_statement(
-    ports: Ports, tenant_id: str, changes: tuple[int, ...]
-) -> AuditStatement | None:
-    """Append the entries of all counted changes. Returns None if more changes follow."""
-    before = log.head(ports, tenant_id)
-    # After this pause, all items of the counted writes are visible. After the next one, the
-    # counters of writes with appended entries are visible.
-    operation.wait_for_writes()
-    extended = sealing.extend(ports, tenant_id)
-    operation.wait_for_writes()
-    is_same = _read_shard_counts(ports, tenant_id) == changes
-    after = log.head(ports, tenant_id)
-    if not (is_same and _is_whole(extended) and before and after):
-        return None
-    if before.generation != after.generation:
-        return None
-    return AuditStatement(after.generation, extended.size, changes)
 
 
 def _is_whole(append_result: AppendResult) -> bool:

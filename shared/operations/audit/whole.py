@@ -4,7 +4,7 @@ The walk keeps one bundle of 256 commitments in memory, with their entries and t
 tree. `infra/audit_verification` does the same from outside, with less trust.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -48,71 +48,59 @@ def problems(
         anchored = {*anchors, *outside.all_anchors(ports, tenant_id)}
         head = reread(lambda: outside.compare_with_anchors(ports, tenant_id, anchored))
         if head is not None:
-            walk = _LogWalk(ports, tenant_id, head, report)
-            yield from walk.problems()
-            yield from _never_sealed(ports, tenant_id, walk.found)
+            number = yield from _verify_leaves(ports, tenant_id, head, report)
+            yield from _never_sealed(ports, tenant_id, number)
     except DataCorrupt as error:
         yield str(error)
 
 
-class _LogWalk:
-    """One walk over all leaves of a log. `found` counts the entries that are old enough."""
-
-    def __init__(
-        self, ports: Ports, tenant_id: str, head: LogHead, report: Callable[[int, int], object]
-    ) -> None:
-        self._ports, self._tenant_id, self._head, self._report = ports, tenant_id, head, report
-        self._now = ports.now()
-        self._named = 0
-        self.found = 0
-
-    def problems(self) -> Iterator[str]:
-        """Yield the problems."""
-        edge = NOTHING
-        for first in range(0, self._head.size, WIDTH):
-            data = log.data(self._ports, self._tenant_id, self._head, first, first + WIDTH)
-            edge, full_tiles = edge.append([records.leaf(each) for each in data])
-            for place, content in full_tiles.items() if first < self._head.stored else ():
-                name = model.blob(self._tenant_id, self._head.generation, place)
-                if self._ports.blobs.get(name) != content:
-                    what = "of its transparency log is missing or altered"
-                    yield f"the tile {place.path} {what}"
-                    break
-            yield from self._entries(data, first)
-            if first and first % _REPORTED < WIDTH:
-                self._report(first, self._head.size)
-        yield from self._check_checkpoint(edge)
-
-    def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
-        sealed = [EntryCommitment.parse(each) for each in data]
-        alive = [each for each in sealed if each.expires > self._now.timestamp() + _EXPIRING]
-        stored = log.read_entries(self._ports, self._tenant_id, [each.id for each in alive])
-        for index, each in enumerate(sealed, first):
+def _verify_leaves(
+    ports: Ports, tenant_id: str, head: LogHead, report: Callable[[int, int], object]
+) -> Generator[str, None, int]:
+    """Yield the problems of all leaves; return the number of entries that are old enough."""
+    now, edge, named, number = ports.now(), NOTHING, 0, 0
+    for first in range(0, head.size, WIDTH):
+        data = log.data(ports, tenant_id, head, first, first + WIDTH)
+        edge, full_tiles = edge.append([records.leaf(each) for each in data])
+        for place, content in full_tiles.items() if first < head.stored else ():
+            if ports.blobs.get(model.blob(tenant_id, head.generation, place)) != content:
+                yield f"the tile {place.path} of its transparency log is missing or altered"
+                break
+        commitments = [EntryCommitment.parse(each) for each in data]
+        alive = [each for each in commitments if each.expires > now.timestamp() + _EXPIRING]
+        stored = log.read_entries(ports, tenant_id, [each.id for each in alive])
+        for index, each in enumerate(commitments, first):
             item = stored.get(each.id)
-            if item is not None and records.moment(each.id) < self._now - _PENDING:
-                self.found += 1
+            if item is not None and records.moment(each.id) < now - _PENDING:
+                number += 1
             if each not in alive or (item is not None and EntryCommitment.of(item) == each):
                 continue
-            self._named += 1
-            if self._named <= _NAMED:
+            named += 1
+            if named <= _NAMED:
                 what = "removed" if item is None else "changed"
                 yield f"the audit entry {each.id} (leaf {index}) was {what}"
+        if first and first % _REPORTED < WIDTH:
+            report(first, head.size)
+    yield from _check_checkpoint(ports, tenant_id, head, edge)
+    return number
 
-    def _check_checkpoint(self, edge: TreeFrontier) -> Iterator[str]:
-        if not self._head.size:
-            return
-        note = self._head.checkpoint
-        try:
-            stated = checkpoint.Checkpoint.parse(note)
-        except ValueError:
-            yield "the checkpoint of its transparency log is malformed"
-            return
-        origin = checkpoint.origin(self._tenant_id, self._head.generation)
-        if stated != (origin, edge.size, edge.root()):
-            yield "the checkpoint of its transparency log does not match its leaves"
-        keys = [each.key(origin) for each in signers.all_of(self._ports, self._tenant_id)]
-        if not any(checkpoint.is_signed_by(note, key) for key in keys):
-            yield "no audit signer signed the checkpoint of its transparency log"
+
+def _check_checkpoint(
+    ports: Ports, tenant_id: str, head: LogHead, edge: TreeFrontier
+) -> Iterator[str]:
+    if not head.size:
+        return
+    try:
+        stated = checkpoint.Checkpoint.parse(head.checkpoint)
+    except ValueError:
+        yield "the checkpoint of its transparency log is malformed"
+        return
+    origin = checkpoint.origin(tenant_id, head.generation)
+    if stated != (origin, edge.size, edge.root()):
+        yield "the checkpoint of its transparency log does not match its leaves"
+    keys = [each.key(origin) for each in signers.all_of(ports, tenant_id)]
+    if not any(checkpoint.is_signed_by(head.checkpoint, key) for key in keys):
+        yield "no audit signer signed the checkpoint of its transparency log"
 
 
 def _never_sealed(ports: Ports, tenant_id: str, number: int) -> Iterator[str]:

@@ -48,12 +48,6 @@ class SignerUses:
     spare: Mapping[bytes, KeyUse]
     listed: tuple[bytes, ...]
 
-    def signers_to_name(self) -> tuple[DocumentSigner, ...]:
-        """Return the signers that the next document names, sorted. The limit is 256."""
-        room = SIGNERS_MAX - len(self.needed)
-        uses = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
-        return tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in uses.items()))
-
     def are_those_of(self, document: TrustDocument) -> bool:
         """Return whether a document names each needed key, and otherwise only `spare` keys."""
         named = {each.key: each.uses for each in document.signers}
@@ -137,14 +131,17 @@ class TrustFacts:
         self, roots: RootSet, *, version: int, lifetime: timedelta, now: datetime
     ) -> TrustDocument:
         """Return the next document, valid for `lifetime` from `now` on."""
-        issued_at = times.truncate_to_second(now)
+        issued_at, uses = times.truncate_to_second(now), self.uses
+        # At most 256 signers. The keys of the newest lists come after the needed ones.
+        listed = uses.listed[: SIGNERS_MAX - len(uses.needed)]
+        named = {**uses.needed, **{each: uses.spare[each] for each in listed}}
         return TrustDocument(
             self.tenant_id,
             version,
             issued_at,
             issued_at + lifetime,
             roots,
-            self.uses.signers_to_name(),
+            tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in named.items())),
             self.feed_position,
             self.log,
             self.witnesses,

@@ -100,8 +100,8 @@ def _without_reasons(value: Value) -> Value:
         return [_without_reasons(each) for each in value]
     if not isinstance(value, dict):
         return value
-    kept = {name: each for name, each in value.items() if "reason" not in name}
-    return {name: _without_reasons(each) for name, each in kept.items()}
+    public = {name: each for name, each in value.items() if "reason" not in name}
+    return {name: _without_reasons(each) for name, each in public.items()}
 
 
 def deliver(

@@ -77,15 +77,15 @@ def heartbeat(
     rejected. A stock authorizer would never register again, so it gets a response without being
     stored (NATIVE-6). A malformed identifier still raises `NotFound`.
     """
-    taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
-    (outcome,) = taken.outcomes
+    reports = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
+    (outcome,) = reports.outcomes
     if isinstance(outcome, RefusedReport):
         raise Conflict(f"The report was rejected ({outcome.value}): {_REFUSED[outcome]}")
     if outcome is not HeartbeatOutcome.NOT_FOUND:
-        return HeartbeatAnswer(HeartbeatStatus(outcome), taken.latest, taken.numbers)
+        return HeartbeatAnswer(HeartbeatStatus(outcome), reports.latest, reports.numbers)
     if not is_stock or not is_identifier(authorizer_id, kind=AUTHORIZER):
         raise NotFound
-    return HeartbeatAnswer(HeartbeatStatus.OK, taken.latest, taken.numbers)
+    return HeartbeatAnswer(HeartbeatStatus.OK, reports.latest, reports.numbers)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -123,10 +123,10 @@ def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
 
     Raises `NotFound`, also if the registration has expired.
     """
-    found = _find(ports, caller, authorizer_id)
-    if found.is_expired(ports.now()):
+    authorizer = _find(ports, caller, authorizer_id)
+    if authorizer.is_expired(ports.now()):
         raise NotFound
-    return found
+    return authorizer
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -135,11 +135,12 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
 
     Raises `NotFound`, also if the caller is no administrator and has not registered the authorizer.
     """
-    kept = rules.read_ended(ports, caller.tenant_id, _well_formed(authorizer_id))
-    gone = kept.get(authorizer_id) or _find(ports, caller, authorizer_id)
+    ids = [authorizer_id] if is_identifier(authorizer_id, kind=AUTHORIZER) else []
+    ended = rules.read_ended(ports, caller.tenant_id, ids)
+    gone = ended.get(authorizer_id) or _find(ports, caller, authorizer_id)
     if not caller.is_admin and gone.owner != caller.identity:
         raise NotFound
-    removal = rules.forgetting if kept else rules.removal
+    removal = rules.forgetting if ended else rules.removal
     ports.store.write(
         *removal(caller.tenant_id, gone),
         *rules.noting(caller.tenant_id, ports.now(), gone),
@@ -167,16 +168,13 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
     )
     for gone, removal in ((present, rules.removal), (ended, rules.forgetting)):
         for start in range(0, min(len(gone), left), rules.AT_ONCE):
-            some = gone[start : min(start + rules.AT_ONCE, left)]
-            named: list[Value] = [{"id": each.id, "name": each.name} for each in some]
+            batch = gone[start : min(start + rules.AT_ONCE, left)]
+            named: list[Value] = [{"id": each.id, "name": each.name} for each in batch]
             entry = audit.entry(
                 ports, caller, AuditAction.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named
             )
-            ports.store.write(
-                *removal(tenant_id, *some),
-                *rules.noting(caller.tenant_id, ports.now(), *some),
-                entry,
-            )
+            notes = rules.noting(tenant_id, ports.now(), *batch)
+            ports.store.write(*removal(tenant_id, *batch), *notes, entry)
         left -= len(gone)
         if left < 0:
             raise RateLimited(retry_after=1, message=_LEFT)
@@ -184,12 +182,8 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
 
 def _of_owner(ports: Ports, partition: Partition, owner: str) -> list[Authorizer]:
     """Return the authorizers of an owner, at most one more than a request removes."""
-    found = (Authorizer.from_item(row.item) for row in ports.store.query(partition))
-    return list(islice((each for each in found if each.is_of(owner)), _REMOVED_MAX + 1))
-
-
-def _well_formed(authorizer_id: str) -> list[str]:
-    return [authorizer_id] if is_identifier(authorizer_id, kind=AUTHORIZER) else []
+    every = Authorizer.from_rows(ports.store.query(partition))
+    return list(islice((each for each in every if each.is_of(owner)), _REMOVED_MAX + 1))
 
 
 def _find(ports: Ports, caller: Caller, authorizer_id: str) -> Authorizer:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from shared.authorizer.formats.cutoffs import subject_of
@@ -94,7 +95,7 @@ class ChangeProgress:
         return self.propagation_curve.last if self.is_complete else None
 
 
-class _FoundChange(NamedTuple):
+class _ChangeFacts(NamedTuple):
     change: RecordedChange
     reach: ChangeImpact
     feed: FeedCoverage | None
@@ -103,7 +104,7 @@ class _FoundChange(NamedTuple):
     has_cutoff: bool = False
 
 
-_Find: TypeAlias = Callable[[Ports, Caller, str], _FoundChange]
+_Find: TypeAlias = Callable[[Ports, Caller, str], _ChangeFacts]
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
@@ -116,31 +117,30 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(propagation.registrations(ports, tenant_id))
     clients = unregistered.read(ports, tenant_id, registered)
-    find = next(
-        (each for kind, each in _FINDS.items() if is_identifier(change_id, kind=kind)), None
-    )
+    finds = (each for kind, each in _FINDS.items() if is_identifier(change_id, kind=kind))
+    find = next(finds, None)
     if find is None:
         raise NotFound
-    found = find(ports, caller, change_id)
-    entry = found.feed and found.feed.entry
-    if found.feed is None:
+    facts = find(ports, caller, change_id)
+    entry = facts.feed and facts.feed.entry
+    if facts.feed is None:
         registered, clients = [each for each in registered if each.key_id == change_id], ()
-    judged = [judge(each, entry, now, has_cutoff=found.has_cutoff) for each in registered]
+    judged = [judge(each, entry, now, has_cutoff=facts.has_cutoff) for each in registered]
     listed = reach.first_covering_srl(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
-    if found.feed is not None and listed is None and found.unrevoked_at is None:
+    if facts.feed is not None and listed is None and facts.unrevoked_at is None:
         head = in_force.read_srl_head(ports, tenant_id)
-        due_at = schedule.due_by(head, found.change.recorded_at, now)
+        due_at = schedule.due_by(head, facts.change.recorded_at, now)
     return ChangeProgress(
-        found.change,
-        found.reach,
-        found.can_unrevoke,
-        found.unrevoked_at,
-        found.feed,
+        facts.change,
+        facts.reach,
+        facts.can_unrevoke,
+        facts.unrevoked_at,
+        facts.feed,
         listed,
         due_at,
         replace(model.count_statuses(judged), unregistered=clients),
-        model.curve(judged, entry, found.change.recorded_at),
+        model.curve(judged, entry, facts.change.recorded_at),
     )
 
 
@@ -163,21 +163,18 @@ def page(
         of_kind = EntryFilters(filters.start, filters.end, of.action)
         return audit_log.newest(ports, caller, of_kind, before=before, limit=limit + 1)
 
-    found = [each for run in ports.gather(*(partial(read, each) for each in kinds)) for each in run]
-    found.sort(key=lambda each: each.id, reverse=True)
-    shown = found[:limit]
-    entries = [RecordedChange.of_entry(each) for each in shown if _revokes(each)]
-    entries = _with_names(ports, caller.tenant_id, entries)
-    return Page(entries, None, shown[-1].id if len(found) > limit else None)
-
-
-def _with_names(
-    ports: Ports, tenant_id: str, changes: Sequence[RecordedChange]
-) -> list[RecordedChange]:
-    """Return the changes, with the names of signing keys, which audit entries lack."""
-    partition = keys(tenant_id)
+    runs = ports.gather(*(partial(read, each) for each in kinds))
+    entries = sorted(chain.from_iterable(runs), key=lambda each: each.id, reverse=True)
+    shown = entries[:limit]
+    # A batch may also unrevoke warrants.
+    changes = [
+        RecordedChange.of_entry(each)
+        for each in shown
+        if each.details.get("action", BatchAction.REVOKE) == BatchAction.REVOKE
+    ]
+    # Audit entries lack the names of signing keys.
     addresses = {
-        each.id: partition.address(each.id)
+        each.id: keys(caller.tenant_id).address(each.id)
         for each in changes
         if each.kind is ChangeKind.SIGNING_KEY
     }
@@ -185,15 +182,11 @@ def _with_names(
     names = {
         own: SigningKey.from_item(items[at]).name for own, at in addresses.items() if at in items
     }
-    return [replace(each, name=names.get(each.id, each.name)) for each in changes]
+    changes = [replace(each, name=names.get(each.id, each.name)) for each in changes]
+    return Page(changes, None, shown[-1].id if len(entries) > limit else None)
 
 
-def _revokes(entry: AuditEntry) -> bool:
-    """Return whether an entry is about a revocation. A batch may also unrevoke warrants."""
-    return entry.details.get("action", BatchAction.REVOKE) == BatchAction.REVOKE
-
-
-def _warrant(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _warrant(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     try:
         record = revocations.record(ports, caller, revocation_id=change_id)
     except NotFound:
@@ -206,51 +199,43 @@ def _warrant(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     entry = traced.published
     feed = FeedCoverage(int(entry is not None), 0 if traced.ended_at else 1, entry)
     has_cutoff = subject_of(record.warrant_id) is not None
-    return _FoundChange(change, ChangeImpact(0, 1), feed, can_unrevoke=True, has_cutoff=has_cutoff)
+    return _ChangeFacts(change, ChangeImpact(0, 1), feed, can_unrevoke=True, has_cutoff=has_cutoff)
 
 
-def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     """Return a deleted revocation from the audit log. Raises `NotFound`."""
     # Its identifier contains the time of its entry.
     at = audit_records.moment(change_id)
-    window = EntryFilters(times.truncate_to_second(at - _APART), at + _APART)
+    start = times.truncate_to_second(at - _APART)
     for action in (ChangeKind.WARRANT.action, AuditAction.REVOCATION_CREATE_BATCH):
-        filters = replace(window, action=action)
-        for made in audit_log.newest(ports, caller, filters, before=None, limit=_MADE_MAX):
-            for warrant_id in (name for own, name in _named_revocations(made) if own == change_id):
-                unrevoked_at = _restored_at(ports, caller, change_id, warrant_id, at)
-                change = replace(
-                    RecordedChange.of_entry(made, ChangeKind.WARRANT), id=change_id, name=warrant_id
-                )
-                return _FoundChange(
-                    change, ChangeImpact(0, 1), FeedCoverage(0, 0, None), unrevoked_at=unrevoked_at
-                )
-    raise NotFound
-
-
-def _restored_at(
-    ports: Ports, caller: Caller, change_id: str, warrant_id: str, since: datetime
-) -> datetime:
-    """Return the time when the revocation of a warrant was deleted. Raises `NotFound`."""
-    filters = EntryFilters(
-        times.truncate_to_second(since), ports.now() + _APART, warrant_id=warrant_id
-    )
-    for item in audit_log.of_warrant(ports, caller, audit_log.reachable(ports, filters)):
+        filters = EntryFilters(start, at + _APART, action)
+        entries = audit_log.newest(ports, caller, filters, before=None, limit=_MADE_MAX)
+        created = next((each for each in entries if change_id in _named_revocations(each)), None)
+        if created is not None:
+            break
+    else:
+        raise NotFound
+    warrant_id = _named_revocations(created)[change_id]
+    start, end = times.truncate_to_second(at), ports.now() + _APART
+    filters = audit_log.reachable(ports, EntryFilters(start, end, warrant_id=warrant_id))
+    for item in audit_log.of_warrant(ports, caller, filters):
         entry = AuditEntry.from_item(item)
-        if entry.action in _RESTORED and change_id in dict(_named_revocations(entry)):
-            return entry.timestamp
+        if entry.action in _RESTORED and change_id in _named_revocations(entry):
+            change = RecordedChange.of_entry(created, ChangeKind.WARRANT)
+            change, feed = replace(change, id=change_id, name=warrant_id), FeedCoverage(0, 0, None)
+            return _ChangeFacts(change, ChangeImpact(0, 1), feed, unrevoked_at=entry.timestamp)
     raise NotFound
 
 
-def _named_revocations(entry: AuditEntry) -> list[tuple[str, str]]:
+def _named_revocations(entry: AuditEntry) -> dict[str, str]:
     """Return the revocations that an entry names, each with its warrant."""
-    each = entry.details.get("revocations")
-    if not isinstance(each, list):
-        return [(entry.resource_id, str(entry.details.get("warrant_id")))]
-    return [(str(it["id"]), str(it["warrant_id"])) for it in each if isinstance(it, dict)]
+    revoked = entry.details.get("revocations")
+    if not isinstance(revoked, list):
+        return {entry.resource_id: str(entry.details.get("warrant_id"))}
+    return {str(each["id"]): str(each["warrant_id"]) for each in revoked if isinstance(each, dict)}
 
 
-def _batch(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _batch(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     tenant_id = caller.tenant_id
     rows = ports.store.query(batches.parts(tenant_id, change_id))
     parts = [(row.sk.rpartition("#")[2], BatchPart.from_item(row.item)) for row in rows]
@@ -270,10 +255,10 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     feed = FeedCoverage(traced.told, traced.of, traced.published)
     has_cutoff = any(map(subject_of, ids))
     reached = ChangeImpact(0, len(ids))
-    return _FoundChange(change, reached, feed, can_unrevoke=traced.of > 0, has_cutoff=has_cutoff)
+    return _ChangeFacts(change, reached, feed, can_unrevoke=traced.of > 0, has_cutoff=has_cutoff)
 
 
-def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _key(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     """Return the revocation of a signing key or of an SRL signer."""
     tenant_id = caller.tenant_id
     item = ports.store.get(keys(tenant_id).address(change_id))
@@ -282,33 +267,24 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     key = SigningKey.from_item(item)
     if key.revoked_at is None:
         raise NotFound
+    revoked_at, revoked = key.revoked_at, [key]
     change, entry = _find_change(
-        ports, caller, ChangeKind.SIGNING_KEY, change_id, key.revoked_at, name=key.name
+        ports, caller, ChangeKind.SIGNING_KEY, change_id, revoked_at, name=key.name
     )
-    going = [
-        key,
-        *(_read_revoked_descendants(ports, key) if entry and entry.details.get("cascade") else []),
-    ]
-    ids = {each.id for each in going}
+    if entry and entry.details.get("cascade"):
+        # No new key can follow below a revoked one.
+        revoked += [
+            each
+            for each in SigningKey.from_rows(ports.store.query(keys(tenant_id)))
+            if key.id in each.ancestors and each.revoked_at and each.revoked_at >= revoked_at
+        ]
+    ids = {each.id for each in revoked}
     # A superseded version counts as part of its key.
-    signers = [each.signer for each in going if each.current_id not in ids]
+    signers = [each.signer for each in revoked if each.current_id not in ids]
     signed = sum(counters.of_signers(ports, tenant_id, signers))
-    feed = _of_keys(ports, tenant_id, going, key.revoked_at)
-    found = FeedCoverage(int(feed is not None), 1, feed)
-    return _FoundChange(change, ChangeImpact(len(going), signed), found)
-
-
-def _read_revoked_descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """Return the keys revoked together with a key. No new key can follow below it."""
-    found = SigningKey.from_rows(ports.store.query(keys(key.tenant_id)))
-    return [
-        each
-        for each in found
-        if key.id in each.ancestors
-        and each.revoked_at is not None
-        and key.revoked_at is not None
-        and each.revoked_at >= key.revoked_at
-    ]
+    published = _of_keys(ports, tenant_id, revoked, revoked_at)
+    feed = FeedCoverage(int(published is not None), 1, published)
+    return _ChangeFacts(change, ChangeImpact(len(revoked), signed), feed)
 
 
 def _of_keys(
@@ -327,14 +303,14 @@ def _of_keys(
             return ids
         return ids.intersection(stored_entry.changes)
 
-    found = reach.first_covering_entry(ports, tenant_id, newest, at, states)
+    first = reach.first_covering_entry(ports, tenant_id, newest, at, states)
     # The keys signed no warrants, or their mark is not visible yet.
-    if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
+    if first is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
         return reach.latest_entry(newest)
-    return found
+    return first
 
 
-def _srl_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _srl_signer(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     """Return the revocation of an SRL signer.
 
     The feed has a discontinuity if the signer signed the current SRL.
@@ -350,10 +326,10 @@ def _srl_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     newest = in_force.read_feed_head(ports, caller.tenant_id)
     entry = reach.first_covering_entry(ports, caller.tenant_id, newest, at, states)
     change, _ = _find_change(ports, caller, ChangeKind.SRL_SIGNER, change_id, at, name=None)
-    return _FoundChange(change, ChangeImpact(1, 0), FeedCoverage(int(entry is not None), 1, entry))
+    return _ChangeFacts(change, ChangeImpact(1, 0), FeedCoverage(int(entry is not None), 1, entry))
 
 
-def _api_key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _api_key(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     place = api_keys.records(caller.tenant_id).address(change_id)
     key = ApiKey.from_optional(ports.store.get(place))
     if key is None or key.revoked_at is None:
@@ -361,7 +337,7 @@ def _api_key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     change, _ = _find_change(
         ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name
     )
-    return _FoundChange(change, ChangeImpact(1, 0), None)
+    return _ChangeFacts(change, ChangeImpact(1, 0), None)
 
 
 def _find_change(
@@ -376,11 +352,10 @@ def _find_change(
     """Return a change with the data of its audit entry, and that entry if it is kept."""
     start = times.truncate_to_second(at - _APART)
     filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
-    found = audit_log.newest(ports, caller, filters, before=None, limit=1)
-    if not found:
+    entry = next(iter(audit_log.newest(ports, caller, filters, before=None, limit=1)), None)
+    if entry is None:
         return RecordedChange(change_id, kind, name, at, None, None), None
-    told = replace(RecordedChange.of_entry(found[0]), name=name, recorded_at=at)
-    return told, found[0]
+    return replace(RecordedChange.of_entry(entry), name=name, recorded_at=at), entry
 
 
 _FINDS: Final[dict[str, _Find]] = {

@@ -63,9 +63,12 @@ def chains_of(
         return KnownChains(None, {})
     newest = FeedHead.from_item(head)
     known = {newest.base.sequence: newest.base.chain, newest.sequence: newest.signed_head.chain}
-    asked = {beat.sequence for beat in beats if beat.chain and beat.sequence is not None}
-    wanted = [each for each in asked if each < newest.sequence and each not in known]
-    addresses = {feed.entry_address(tenant_id, each): each for each in wanted}
+    reported = {beat.sequence for beat in beats if beat.chain and beat.sequence is not None}
+    addresses = {
+        feed.entry_address(tenant_id, each): each
+        for each in reported
+        if each < newest.sequence and each not in known
+    }
     for address, item in ports.store.get_many(addresses).items() if addresses else ():
         if chain := StoredEntry.from_item(item).chain:
             known[addresses[address]] = chain
@@ -107,7 +110,7 @@ class AcceptedReports(NamedTuple):
 class _HeartbeatFacts:
     """The records that were read, and the reporter. `relay` has the same meaning as in `take`.
 
-    `own` are the registrations of the reporter. `kept` are the expired ones among them that are
+    `own` are the registrations of the reporter. `ended` are the expired ones among them that are
     still remembered. `reported` is the verified content of each heartbeat, or the reason for its
     rejection.
     """
@@ -116,7 +119,7 @@ class _HeartbeatFacts:
     relay: str
     now: datetime
     own: Mapping[str, Authorizer]
-    kept: AbstractSet[str]
+    ended: AbstractSet[str]
     reported: Mapping[str, Heartbeat | RefusedReport]
     chains: KnownChains
     numbers: RegistrationCounts
@@ -131,109 +134,31 @@ def take(
     `PreconditionFailed` if a registration changed in between; some heartbeats may then be stored.
     """
     facts = _read_facts(ports, caller, beats, relay)
-    outcomes, changes = list[_Outcome](), list[Sequence[Change]]()
+    outcomes, changes = dict[str, _Outcome](), list[Sequence[Change]]()
     for authorizer_id in beats:
-        outcome, change = _report(ports, facts, authorizer_id)
-        outcomes.append(outcome)
+        outcomes[authorizer_id], change = _report(ports, facts, authorizer_id)
         changes.append(change)
-    _store(ports, changes)
-    _log_refused_reports(facts, dict(zip(beats, outcomes, strict=True)))
+    # Reports that change the counts have separate writes.
+    for each in changes:
+        if len(each) > 1:
+            ports.store.write(*each)
+    if operation.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
+        raise PreconditionFailed(())
+    _log_refused_reports(facts, outcomes)
     if rules.is_due(facts.numbers, facts.now):
         rules.recount(ports, caller.tenant_id, facts.numbers)
-    return AcceptedReports(outcomes, facts.chains.newest, facts.numbers)
-
-
-def _read_facts(
-    ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], relay: str
-) -> _HeartbeatFacts:
-    tenant_id = caller.tenant_id
-    partition = model.authorizers(tenant_id)
-    counter, head = model.registered_address(tenant_id), feed.head_address(tenant_id)
-    # Malformed identifiers are not valid as keys of every store, and they are never issued.
-    ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
-    items = ports.store.get_many([counter, head, *map(partition.address, ids)])
-    found = {
-        each: Authorizer.from_item(items[at])
-        for each in ids
-        if (at := partition.address(each)) in items
-    }
-    kept = rules.read_ended(ports, tenant_id, [each for each in ids if each not in found])
-    own = {each: of for each, of in (found | kept).items() if of.owner == caller.identity}
-    reported = {
-        each: proofs.verify_heartbeat(beats[each], before, tenant_id=tenant_id)
-        for each, before in own.items()
-    }
-    counted = [each for each in reported.values() if isinstance(each, Heartbeat)]
-    return _HeartbeatFacts(
-        caller,
-        relay,
-        times.truncate_to_second(ports.now()),
-        own,
-        kept.keys(),
-        reported,
-        chains_of(ports, tenant_id, items.get(head), counted),
-        rules.parse_counts(items.get(counter)),
-    )
-
-
-def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decision:
-    """Decide about a heartbeat. An identifier that was never issued is not registered (FLEET-5)."""
-    before, beat = facts.own.get(authorizer_id), facts.reported.get(authorizer_id)
-    if before is None or beat is None:
-        return HeartbeatOutcome.NOT_FOUND, []
-    if isinstance(beat, RefusedReport):
-        return beat, []
-    after = _apply_heartbeat(facts, before, beat)
-    if before.is_expired(facts.now):
-        # A late report does not show that the authorizer is running.
-        if after.is_expired(facts.now):
-            return HeartbeatOutcome.NOT_FOUND, []
-        return _reactivate(ports, facts, before, after)
-    return _outcome(after), rules.change(facts.caller.tenant_id, before, after)
-
-
-def _reactivate(
-    ports: Ports, facts: _HeartbeatFacts, old: Authorizer, new: Authorizer
-) -> _Decision:
-    """Reactivate an expired registration, if there is room (FLEET-5)."""
-    caller, is_kept = facts.caller, old.id in facts.kept
-    settings = tenants.settings(ports, caller.tenant_id)
-    if is_kept:
-        try:
-            registering.check_room(ports, caller, facts.numbers, settings)
-        except AuthorizerLimit:
-            return HeartbeatOutcome.NOT_FOUND, []
-    changes = rules.revival(caller.tenant_id, old, new, is_kept=is_kept)
-    entry = audit.entry(
-        ports,
-        caller,
-        AuditAction.AUTHORIZER_REGISTER,
-        new.id,
-        settings=settings,
-        **rules.details(new, is_revived=True),
-    )
-    return _outcome(new), [*changes, entry]
-
-
-def _apply_heartbeat(facts: _HeartbeatFacts, previous: Authorizer, beat: Heartbeat) -> Authorizer:
-    equivocation = facts.chains.equivocation(beat)
-    if equivocation is None:
-        # The chains cannot be compared now, so the last comparison of the same values counts.
-        is_same = (previous.sequence, previous.chain.hex()) == (beat.sequence, beat.chain)
-        equivocation = previous.equivocation and is_same
-    return previous.with_heartbeat(beat, facts.now, relay=facts.relay, equivocation=equivocation)
-
-
-def _outcome(authorizer: Authorizer) -> HeartbeatOutcome:
-    return HeartbeatOutcome.EQUIVOCATION if authorizer.equivocation else HeartbeatOutcome.OK
+    return AcceptedReports([*outcomes.values()], facts.chains.newest, facts.numbers)
 
 
 def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
     """Log rejected reports, and authorizers with a newly reported foreign chain (FLEET-16)."""
-    told = {each for each, before in facts.own.items() if before.equivocation}
-    found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.EQUIVOCATION]
     tenant_id = facts.caller.tenant_id
-    if new := [each for each in found if each not in told]:
+    new = [
+        each
+        for each, outcome in outcomes.items()
+        if outcome is HeartbeatOutcome.EQUIVOCATION and not facts.own[each].equivocation
+    ]
+    if new:
         figures = {"EquivocationReported": len(new)}
         more = logs.fields(tenant_id=tenant_id, authorizer_ids=new, metrics=figures)
         _log.warning("equivocation", extra=more)
@@ -247,10 +172,70 @@ def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome
         _log.warning("reports were rejected", extra=more)
 
 
-def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
-    """Store reports with news. Reports that change the counts have separate writes."""
-    for each in changes:
-        if len(each) > 1:
-            ports.store.write(*each)
-    if operation.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
-        raise PreconditionFailed(())
+def _read_facts(
+    ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], relay: str
+) -> _HeartbeatFacts:
+    tenant_id = caller.tenant_id
+    partition = model.authorizers(tenant_id)
+    counter, head = model.registered_address(tenant_id), feed.head_address(tenant_id)
+    # Malformed identifiers are not valid as keys of every store, and they are never issued.
+    ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
+    items = ports.store.get_many([counter, head, *map(partition.address, ids)])
+    present = {
+        each: Authorizer.from_item(items[at])
+        for each in ids
+        if (at := partition.address(each)) in items
+    }
+    ended = rules.read_ended(ports, tenant_id, [each for each in ids if each not in present])
+    own = {each: of for each, of in (present | ended).items() if of.owner == caller.identity}
+    reported = {
+        each: proofs.verify_heartbeat(beats[each], before, tenant_id=tenant_id)
+        for each, before in own.items()
+    }
+    counted = [each for each in reported.values() if isinstance(each, Heartbeat)]
+    return _HeartbeatFacts(
+        caller,
+        relay,
+        times.truncate_to_second(ports.now()),
+        own,
+        ended.keys(),
+        reported,
+        chains_of(ports, tenant_id, items.get(head), counted),
+        rules.parse_counts(items.get(counter)),
+    )
+
+
+def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decision:
+    """Decide about a heartbeat. An identifier that was never issued is not registered (FLEET-5).
+
+    An expired registration is reactivated if there is room.
+    """
+    caller, now = facts.caller, facts.now
+    before, beat = facts.own.get(authorizer_id), facts.reported.get(authorizer_id)
+    if before is None or beat is None:
+        return HeartbeatOutcome.NOT_FOUND, []
+    if isinstance(beat, RefusedReport):
+        return beat, []
+    equivocation = facts.chains.equivocation(beat)
+    if equivocation is None:
+        # The chains cannot be compared now, so the last comparison of the same values counts.
+        is_same = (before.sequence, before.chain.hex()) == (beat.sequence, beat.chain)
+        equivocation = before.equivocation and is_same
+    after = before.with_heartbeat(beat, now, relay=facts.relay, equivocation=equivocation)
+    outcome = HeartbeatOutcome.EQUIVOCATION if after.equivocation else HeartbeatOutcome.OK
+    if not before.is_expired(now):
+        return outcome, rules.change(caller.tenant_id, before, after)
+    # A late report does not show that the authorizer is running.
+    if after.is_expired(now):
+        return HeartbeatOutcome.NOT_FOUND, []
+    is_kept, settings = before.id in facts.ended, tenants.settings(ports, caller.tenant_id)
+    if is_kept:
+        try:
+            registering.check_room(ports, caller, facts.numbers, settings)
+        except AuthorizerLimit:
+            return HeartbeatOutcome.NOT_FOUND, []
+    changes = rules.revival(caller.tenant_id, before, after, is_kept=is_kept)
+    details = rules.details(after, is_revived=True)
+    action = AuditAction.AUTHORIZER_REGISTER
+    entry = audit.entry(ports, caller, action, after.id, settings=settings, **details)
+    return outcome, [*changes, entry]

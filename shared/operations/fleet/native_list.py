@@ -24,7 +24,6 @@ from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeList, NativeSigner
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.items import Item
 from shared.model.lists.head import StoredBody, sha256_of
 from shared.operations.base import audit, seals
 from shared.operations.base.operation import operation, reread
@@ -39,20 +38,11 @@ _REPLACED_SECONDS: Final = 10
 
 
 class _NativeFacts(NamedTuple):
-    """The stored native list. The write that replaces it has `made` as its precondition."""
+    """The stored native list. The write that replaces it has `stored` as its precondition."""
 
     newest: FeedHead | None
     signer: NativeSigner | None
-    made: NativeList | None
-
-    @property
-    def current(self) -> NativeList | None:
-        """The stored native list, if it covers the feed to its end."""
-        made, newest = self.made, self.newest
-        if made is None or newest is None or self.signer is None:
-            return None
-        told = (newest.sequence, newest.signed_head.chain, self.signer.id)
-        return made if (made.sequence, made.chain, made.signer_id) == told else None
+    stored: NativeList | None
 
 
 @operation(*Scope)
@@ -84,13 +74,26 @@ def current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
     after a discontinuity that no SRL covers yet, or if the feed head has expired (NATIVE-5). Raises
     `DataCorrupt`.
     """
-    return reread(lambda: _current(ports, caller))
+
+    def attempt() -> tuple[StoredBody, FeedHead]:
+        facts, now = _facts(ports, caller.tenant_id), ports.now()
+        if cached := _cached_if_current(facts, now):
+            return cached
+        newest = _usable(facts.newest, now)
+        signer = facts.signer or _make_signer(ports, caller)
+        ids = native.native_ids(_revoked_ids(ports, caller.tenant_id, newest))
+        seed = seals.unwrap_seed(ports, signer)
+        at = times.truncate_to_second(now)
+        body = native.signed_body(ids, sequence=newest.sequence, issued_at=at, seed=seed)
+        return _replace(ports, facts, signer, newest, body).form, newest
+
+    return reread(attempt)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def body(ports: Ports, caller: Caller, *, of: StoredBody) -> bytes:
     """Read a native list and check its hash. Raises `DataCorrupt`, `Unavailable`."""
-    return _or_anew(ports, caller, lambda: in_force.read_blob(ports, of.blob))
+    return _read_or_forget(ports, caller, lambda: in_force.read_blob(ports, of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -100,10 +103,10 @@ def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
     Raises `DataCorrupt`, `Unavailable`.
     """
     sha256 = sha256_of(of.blob)
-    return _or_anew(ports, caller, lambda: ports.blobs.get_file(of.blob, sha256=sha256))
+    return _read_or_forget(ports, caller, lambda: ports.blobs.get_file(of.blob, sha256=sha256))
 
 
-def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
+def _read_or_forget(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
     """Return the result of `read`. If the blob is damaged, the next request creates it again."""
     try:
         return read()
@@ -112,24 +115,16 @@ def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
         raise
 
 
-def _current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
-    facts, now = _facts(ports, caller.tenant_id), ports.now()
-    if made := _cached_if_current(facts, now):
-        return made
-    newest = _usable(facts.newest, now)
-    signer = facts.signer or _make_signer(ports, caller)
-    ids = native.native_ids(_revoked_ids(ports, caller.tenant_id, newest))
-    seed = seals.unwrap_seed(ports, signer)
-    at = times.truncate_to_second(now)
-    body = native.signed_body(ids, sequence=newest.sequence, issued_at=at, seed=seed)
-    return _replace(ports, facts, signer, newest, body).form, newest
-
-
 def _cached_if_current(facts: _NativeFacts, now: datetime) -> tuple[StoredBody, FeedHead] | None:
-    newest, made = _usable(facts.newest, now), facts.current
-    if facts.made is not None and facts.made.sequence > newest.sequence:
+    """Return the stored native list if it covers the feed to its end, with the feed head."""
+    newest, stored, signer = _usable(facts.newest, now), facts.stored, facts.signer
+    if stored is not None and stored.sequence > newest.sequence:
         raise DataCorrupt("a native list is newer than the feed")
-    return (made.form, newest) if made is not None and made.is_kept(now) else None
+    if stored is None or signer is None or not stored.is_kept(now):
+        return None
+    expected = (newest.sequence, newest.signed_head.chain, signer.id)
+    is_current = (stored.sequence, stored.chain, stored.signer_id) == expected
+    return (stored.form, newest) if is_current else None
 
 
 def _facts(ports: Ports, tenant_id: str) -> _NativeFacts:
@@ -138,12 +133,12 @@ def _facts(ports: Ports, tenant_id: str) -> _NativeFacts:
         native.signer_address(tenant_id),
         native.list_address(tenant_id),
     )
-    found = ports.store.get_many(addresses)
-    head, signer, made = (found.get(each) for each in addresses)
+    items = ports.store.get_many(addresses)
+    head, signer, stored = (items.get(each) for each in addresses)
     return _NativeFacts(
         None if head is None else FeedHead.from_item(head),
-        None if signer is None else NativeSigner.from_item(signer),
-        None if made is None else NativeList.from_item(made),
+        NativeSigner.from_optional(signer),
+        NativeList.from_optional(stored),
     )
 
 
@@ -176,41 +171,38 @@ def _revoked_ids(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
     except (MalformedBytes, OSError, EOFError) as error:
         raise DataCorrupt("the base of the feed does not match its feed head") from error
     stored = in_force.read_entries(ports, tenant_id, after=base.sequence, until=newest.sequence)
-    return _apply_entries(ids, [each.entry for each in stored], newest)
-
-
-def _apply_entries(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]:
-    if reduce(wire.next_chain, entries, newest.base.chain) != newest.signed_head.chain:
+    entries = [each.entry for each in stored]
+    if reduce(wire.next_chain, entries, base.chain) != newest.signed_head.chain:
         raise DataCorrupt("a feed entry was altered")
     if not entries:
         return ids
-    found = set(ids)
+    revoked = set(ids)
     for entry in map(wire.FeedEntry.decode, entries):
-        found.difference_update(entry.removed)
-        found.update(entry.revoked)
-    return sorted(found)
+        revoked.difference_update(entry.removed)
+        revoked.update(entry.revoked)
+    return sorted(revoked)
 
 
 def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
     """Create the signer. Raises `PreconditionFailed` if another caller did; `Unavailable`."""
     tenant_id, key_id = caller.tenant_id, ports.new_id(SIGNING_KEY)
     public_key, sealed = seals.create(ports, NativeSigner, tenant_id, key_id)
-    made = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
+    signer = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
     entry = audit.entry(ports, caller, AuditAction.NATIVE_SIGNER_CREATE, key_id)
     mark = marks.trust_mark(tenant_id)
-    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT), entry, mark)
-    return made
+    ports.store.write(Put(signer.address, signer.to_item(), Expect.ABSENT), entry, mark)
+    return signer
 
 
 def _replace(
     ports: Ports, facts: _NativeFacts, signer: NativeSigner, newest: FeedHead, body: bytes
 ) -> NativeList:
     """Store a native list as the newest. Raises `PreconditionFailed` after a concurrent store."""
-    tenant_id, before = signer.tenant_id, facts.made
+    tenant_id, before = signer.tenant_id, facts.stored
     sha256 = hashlib.sha256(body).hexdigest()
     blob = f"{native.folder(tenant_id)}/{native.blob_prefix(newest.sequence)}-{sha256}.json"
     version = 1 if before is None else before.version + 1
-    made = NativeList(
+    after = NativeList(
         newest.sequence, newest.signed_head.chain, signer.id, ports.now(), blob, len(body), version
     )
     _discard(ports, tenant_id, newest.sequence, older_than=_REPLACED_SECONDS)
@@ -220,9 +212,8 @@ def _replace(
         _discard(ports, tenant_id, newest.sequence)
         _store_blob(ports, blob, body)
     expected = Expect.ABSENT if before is None else VersionIs(before.version)
-    item: Item = made.to_item()
-    ports.store.write(Put(native.list_address(tenant_id), item, expected))
-    return made
+    ports.store.write(Put(native.list_address(tenant_id), after.to_item(), expected))
+    return after
 
 
 def _store_blob(ports: Ports, blob: str, body: bytes) -> None:

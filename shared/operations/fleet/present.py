@@ -1,6 +1,5 @@
 """The state of the fleet for the newest entry: a summary, or the rows that changed (FLEET-28)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -83,9 +82,9 @@ def summary(ports: Ports, caller: Caller) -> FleetSummary:
     # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(propagation.registrations(ports, caller.tenant_id))
     newest = _latest(in_force.read_feed_head(ports, caller.tenant_id))
-    found = summary_of(registered, newest, now)
+    fleet = summary_of(registered, newest, now)
     clients = unregistered.read(ports, caller.tenant_id, registered)
-    return replace(found, unregistered=clients)
+    return replace(fleet, unregistered=clients)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -103,58 +102,46 @@ def page(
     head = in_force.read_feed_head(ports, tenant_id)
     sequence = -1 if head is None else head.sequence
     first, _, last = (before or "").partition("#")
-    token = (
-        ListingCursor.parse(first)
-        if first
-        else ListingCursor(times.truncate_to_second(now), sequence)
-    )
-    found = StatusPage(token, _latest(head))
-    found.total = count(ports, model.registered_address(tenant_id))
+    token = ListingCursor(times.truncate_to_second(now), sequence)
+    if first:
+        token = ListingCursor.parse(first)
+    status_page = StatusPage(token, _latest(head))
+    status_page.total = count(ports, model.registered_address(tenant_id))
     if cursor is not None and not before:
-        found.removed = _removed_since(ports, tenant_id, cursor, now)
+        status_page.removed = _removed_since(ports, tenant_id, cursor, now)
     everything = cursor is None or cursor.sequence != sequence
-    for each in _read_registered(ports, tenant_id, last or None):
+    partition = model.authorizers(tenant_id)
+    rows = ports.store.query(partition, before=last or None, newest_first=True)
+    for each in Authorizer.from_rows(rows):
         if each.is_expired(now):
             if cursor is not None and each.expires_at > cursor.visible_from:
-                found.removed.append(each.id)
+                status_page.removed.append(each.id)
             continue
-        judged = judge(each, found.newest, now)
-        found.next_change_at = _earlier(found.next_change_at, next_closing([judged]))
+        judged = judge(each, status_page.newest, now)
+        closings = (status_page.next_change_at, next_closing([judged]))
+        status_page.next_change_at = min(filter(None, closings), default=None)
         if not (everything or _has_changed(judged, cursor)):
             continue
-        if len(found.judged) == limit:
-            found.next_before = f"{token}#{found.judged[-1].authorizer.id}"
+        if len(status_page.judged) == limit:
+            status_page.next_before = f"{token}#{status_page.judged[-1].authorizer.id}"
             break
-        found.judged.append(judged)
-    if any(_is_newer(each.authorizer, head) for each in found.judged):
+        status_page.judged.append(judged)
+    reporters = (each.authorizer for each in status_page.judged)
+    if any(not each.equivocation and (each.sequence or 0) > sequence for each in reporters):
         # They have an entry that was published after the read of the feed head.
-        found.newest = _latest(in_force.read_feed_head(ports, tenant_id))
-        found.judged = [judge(each.authorizer, found.newest, now) for each in found.judged]
-    return found
-
-
-def _is_newer(authorizer: Authorizer, head: FeedHead | None) -> bool:
-    known = -1 if head is None else head.sequence
-    return not authorizer.equivocation and (authorizer.sequence or 0) > known
-
-
-def _read_registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Authorizer]:
-    rows = ports.store.query(model.authorizers(tenant_id), before=before, newest_first=True)
-    return (Authorizer.from_item(row.item) for row in rows)
+        status_page.newest = _latest(in_force.read_feed_head(ports, tenant_id))
+        status_page.judged = [
+            judge(each.authorizer, status_page.newest, now) for each in status_page.judged
+        ]
+    return status_page
 
 
 def _has_changed(status: AuthorizerStatus, cursor: ListingCursor | None) -> bool:
     """Return whether an authorizer was stored, or began to fail closed, since the cursor."""
-    if cursor is None:
+    if cursor is None or status.authorizer.stored >= cursor.visible_from.timestamp():
         return True
-    stored, closed_at = status.authorizer.stored, status.fail_closed_at
-    if stored >= cursor.visible_from.timestamp():
-        return True
-    return (
-        status.enforcement is EnforcementState.FAIL_CLOSED
-        and closed_at is not None
-        and closed_at > cursor.read_at
-    )
+    is_closed, closed_at = status.enforcement is EnforcementState.FAIL_CLOSED, status.fail_closed_at
+    return is_closed and closed_at is not None and closed_at > cursor.read_at
 
 
 def _removed_since(ports: Ports, tenant_id: str, since: ListingCursor, now: datetime) -> list[str]:
@@ -173,7 +160,3 @@ def _removed_since(ports: Ports, tenant_id: str, since: ListingCursor, now: date
 
 def _latest(head: FeedHead | None) -> PublishedEntry | None:
     return None if head is None else reach.latest_entry(head)
-
-
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    return min(filter(None, (one, other)), default=None)

@@ -71,24 +71,6 @@ class FleetSurvey:
         return sum(each.propagation.fail_closed for each in self.settled.values())
 
 
-def of_revocation(
-    ports: Ports, tenant_id: str, record: Revocation
-) -> tuple[RevocationTrace, Propagation]:
-    """Return the trace and the propagation of a revocation. Raises `DataCorrupt`, `Unavailable`."""
-    now = ports.now()
-    # Read the authorizers first. Their reports then precede this read of the feed.
-    registered = list(registrations(ports, tenant_id))
-    traced = reach.trace_revocation(ports, tenant_id, record)
-    found = propagation.propagation(
-        registered,
-        traced.published,
-        now,
-        has_cutoff=subject_of(record.warrant_id) is not None,
-    )
-    clients = unregistered.read(ports, tenant_id, registered)
-    return traced, replace(found, unregistered=clients)
-
-
 def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
     """Return the propagation of the newest entry that is older than `SETTLED_AFTER`.
 
@@ -96,15 +78,14 @@ def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
     no such entry. Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
+    settled_at = now - SETTLED_AFTER
     registered = [
-        each
-        for each in registrations(ports, tenant_id)
-        if each.registered_at <= now - SETTLED_AFTER
+        each for each in registrations(ports, tenant_id) if each.registered_at <= settled_at
     ]
     newest = in_force.read_feed_head(ports, tenant_id) if registered else None
     if newest is None:
         return None
-    published = reach.newest_entry_before(ports, newest, now - SETTLED_AFTER)
+    published = reach.newest_entry_before(ports, newest, settled_at)
     if published is None:
         return None
     return SettledEntry(published, propagation.propagation(registered, published, now))
@@ -122,11 +103,11 @@ def survey(ports: Ports) -> FleetSurvey | None:
     read.
     """
     counters = {authorizers.registered_address(each): each for each in tenants.identifiers(ports)}
-    found = ports.store.get_many(counters)
-    if not found:
+    registered = ports.store.get_many(counters)
+    if not registered:
         return None
     unknown, settled = 0, dict[str, SettledEntry]()
-    for tenant_id in (counters[each] for each in found):
+    for tenant_id in (counters[each] for each in registered):
         try:
             of_tenant = of_feed(ports, tenant_id)
         except (DataCorrupt, Unavailable):
@@ -143,8 +124,8 @@ def survey(ports: Ports) -> FleetSurvey | None:
 def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
     """Read the unexpired registrations. Raises `DataCorrupt`, `Unavailable`."""
     now = ports.now()
-    found = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
-    return (each for each in found if not each.is_expired(now))
+    every = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
+    return (each for each in every if not each.is_expired(now))
 
 
 # A canary that is never unrevoked leaves the SRL one SRL lifetime after this.
@@ -172,7 +153,18 @@ def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> Propagat
     Raises `NotFound`; `DataCorrupt`, `Unavailable`: a fault is never reported as complete.
     """
     record = revocations.record(ports, caller, revocation_id=revocation_id)
-    return PropagationProgress(record, *of_revocation(ports, caller.tenant_id, record))
+    now, tenant_id = ports.now(), caller.tenant_id
+    # Read the authorizers first. Their reports then precede this read of the feed.
+    registered = list(registrations(ports, tenant_id))
+    traced = reach.trace_revocation(ports, tenant_id, record)
+    among = propagation.propagation(
+        registered,
+        traced.published,
+        now,
+        has_cutoff=subject_of(record.warrant_id) is not None,
+    )
+    clients = unregistered.read(ports, tenant_id, registered)
+    return PropagationProgress(record, traced, replace(among, unregistered=clients))
 
 
 class LaggingAuthorizer(NamedTuple):
@@ -184,13 +176,13 @@ class LaggingAuthorizer(NamedTuple):
     @property
     def problem(self) -> str:
         """The problem, as a sentence without a full stop."""
-        found = self.judged.authorizer
-        name = f"its authorizer {found.name} ({found.id})"
-        if found.equivocation:
+        authorizer = self.judged.authorizer
+        name = f"its authorizer {authorizer.name} ({authorizer.id})"
+        if authorizer.equivocation:
             return f"{name} reported feed entries that this service did not publish"
-        held = "none" if found.sequence is None else f"entry {found.sequence}"
-        seen = f"at {times.format_utc(found.last_seen_at)} it reported {held}"
-        return f"{name} has not proved that it has feed entry {self.sequence}: {seen}"
+        newest = "none" if authorizer.sequence is None else f"entry {authorizer.sequence}"
+        report = f"at {times.format_utc(authorizer.last_seen_at)} it reported {newest}"
+        return f"{name} has not proved that it has feed entry {self.sequence}: {report}"
 
 
 def lagging_authorizers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:
@@ -202,11 +194,13 @@ def lagging_authorizers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAutho
     settled = of_feed(ports, tenant_id)
     if settled is None:
         return [], 0
-    published, found = settled
-    unknown = (
-        each for each in found.lagging_authorizers if each.enforcement is EnforcementState.UNKNOWN
-    )
-    return [LaggingAuthorizer(each, published.sequence) for each in unknown], found.unknown
+    published, among = settled
+    unknown = [
+        LaggingAuthorizer(each, published.sequence)
+        for each in among.lagging_authorizers
+        if each.enforcement is EnforcementState.UNKNOWN
+    ]
+    return unknown, among.unknown
 
 
 @contextmanager

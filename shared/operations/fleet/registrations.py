@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.errors import PreconditionFailed
 from shared.model import times
@@ -14,7 +15,16 @@ from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.items import Address, Item, Value
 from shared.operations.base import operation
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, Change, Delete, Expect, Increment, Put, VersionIs
+from shared.ports.store import (
+    MOST_CHANGES,
+    Change,
+    Delete,
+    Expect,
+    Increment,
+    Put,
+    VersionIs,
+    expect_version,
+)
 
 # The time between two counts, and the shorter time while the tenant is full.
 COUNTED_EVERY: Final = timedelta(days=1)
@@ -50,16 +60,16 @@ def read_ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Au
     partition, now = model.ended_partition(tenant_id), ports.now()
     addresses = [partition.address(each) for each in ids]
     items = ports.store.get_many(addresses) if addresses else {}
-    found = (Authorizer.from_item(each) for each in items.values())
-    return {each.id: each for each in found if not each.is_forgotten(now)}
+    ended = map(Authorizer.from_item, items.values())
+    return {each.id: each for each in ended if not each.is_forgotten(now)}
 
 
 def details(of: Authorizer, *, is_revived: bool = False) -> dict[str, Value]:
     """Return the details of the audit entry of a registration (FLEET-2)."""
-    found: dict[str, Value] = {"name": of.name}
+    named: dict[str, Value] = {"name": of.name}
     if of.key_verified:
-        found["public_key"] = of.any_key
-    return found | ({"revived": True} if is_revived else {})
+        named["public_key"] = of.any_key
+    return named | ({"revived": True} if is_revived else {})
 
 
 def creation(tenant_id: str, new: Authorizer) -> list[Change]:
@@ -131,29 +141,11 @@ def noting(tenant_id: str, now: datetime, *gone: Authorizer) -> list[Put]:
     return [Put(each, {}, Expect.ANYTHING) for each in addresses]
 
 
-def _ending(
-    tenant_id: str, now: datetime, expired_authorizers: Sequence[Authorizer]
-) -> list[Change]:
-    """Return the writes that move registrations to the remembered ones."""
+def _uncounting(tenant_id: str, authorizers: Sequence[Authorizer]) -> list[Increment]:
+    polling = sum(each.polls for each in authorizers)
     return [
-        *noting(tenant_id, now, *expired_authorizers),
-        *(
-            Delete(_address(tenant_id, each.id), VersionIs(each.version))
-            for each in expired_authorizers
-        ),
-        *(
-            Put(_ended_address(tenant_id, each.id), each.to_item(), Expect.ANYTHING)
-            for each in expired_authorizers
-        ),
-        *_uncounting(tenant_id, expired_authorizers),
-    ]
-
-
-def _uncounting(tenant_id: str, expired_authorizers: Sequence[Authorizer]) -> list[Increment]:
-    polling = sum(each.polls for each in expired_authorizers)
-    return [
-        _counting(tenant_id, count=-len(expired_authorizers), polling=-polling),
-        *_counting_owners(tenant_id, Counter(each.owner for each in expired_authorizers), sign=-1),
+        _counting(tenant_id, count=-len(authorizers), polling=-polling),
+        *_counting_owners(tenant_id, Counter(each.owner for each in authorizers), sign=-1),
     ]
 
 
@@ -178,15 +170,6 @@ def _counting_owners(tenant_id: str, counts: Counter[str], *, sign: int = 1) -> 
     ]
 
 
-class _FoundRegistrations(NamedTuple):
-    """The stored registrations, and the expired ones among them."""
-
-    stored: int
-    polling: int
-    ended: list[Authorizer]
-    of_owners: Counter[str]
-
-
 def is_due(numbers: RegistrationCounts, now: datetime, *, is_full: bool = False) -> bool:
     """Return whether a count is due. `is_full` is true if there is no room for a registration."""
     every = COUNTED_EVERY_IF_FULL if is_full or not numbers.room else COUNTED_EVERY
@@ -200,29 +183,23 @@ def recount(ports: Ports, tenant_id: str, numbers: RegistrationCounts) -> None:
     count corrects the numbers. Raises `DataCorrupt`, `Unavailable`.
     """
     now = times.truncate_to_second(ports.now())
-    if not _claim(ports, tenant_id, numbers, now):
+    address, counted_at = model.registered_address(tenant_id), times.format_utc(now)
+    none = {"count": 0, "polling": 0, "version": 1}
+    expected = expect_version(numbers.version)
+    if not _add(ports, Increment(address, none, expected, assign={"counted_at": counted_at})):
         return
-    found = _count(ports, tenant_id, now)
-    more = {
-        "count": found.stored - numbers.count,
-        "polling": found.polling - numbers.polling,
-        "version": 1,
-    }
-    _add(
-        ports, Increment(model.registered_address(tenant_id), more, VersionIs(numbers.version + 1))
-    )
-    _correct_owners(ports, tenant_id, found.of_owners)
-    _end(ports, tenant_id, found.ended, now)
+    stored, polling, expired, of_owners = 0, 0, list[Authorizer](), Counter[str]()
+    for each in Authorizer.from_rows(ports.store.query(model.authorizers(tenant_id))):
+        stored += 1
+        polling += each.polls
+        of_owners[each.owner] += 1
+        if each.is_expired(now):
+            expired.append(each)
+    more = {"count": stored - numbers.count, "polling": polling - numbers.polling, "version": 1}
+    _add(ports, Increment(address, more, VersionIs(numbers.version + 1)))
+    _correct_owners(ports, tenant_id, of_owners)
+    _move_expired(ports, tenant_id, expired, now)
     _remove_ended(ports, tenant_id, now)
-
-
-def _claim(ports: Ports, tenant_id: str, numbers: RegistrationCounts, now: datetime) -> bool:
-    """Claim the count of the registrations; return False if another process came first."""
-    expected = VersionIs(numbers.version) if numbers.version else Expect.ABSENT
-    more = {"count": 0, "polling": 0, "version": 1}
-    counted_at = {"counted_at": times.format_utc(now)}
-    address = model.registered_address(tenant_id)
-    return _add(ports, Increment(address, more, expected, assign=counted_at))
 
 
 def _add(ports: Ports, change: Increment) -> bool:
@@ -233,43 +210,34 @@ def _add(ports: Ports, change: Increment) -> bool:
     return True
 
 
-def _count(ports: Ports, tenant_id: str, now: datetime) -> _FoundRegistrations:
-    stored, polling, gone, of_owners = 0, 0, list[Authorizer](), Counter[str]()
-    for row in ports.store.query(model.authorizers(tenant_id)):
-        each = Authorizer.from_item(row.item)
-        stored += 1
-        polling += each.polls
-        of_owners[each.owner] += 1
-        if each.is_expired(now):
-            gone.append(each)
-    return _FoundRegistrations(stored, polling, gone, of_owners)
-
-
 def _correct_owners(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
     """Correct the count of each owner, unless the owner registers an authorizer concurrently."""
     partition = model.of_owners(tenant_id)
-    known = {
-        row.sk: OwnerRegistrationCount.from_item(row.item) for row in ports.store.query(partition)
-    }
+    rows = ports.store.query(partition)
+    known = {row.sk: OwnerRegistrationCount.from_item(row.item) for row in rows}
     for owner in known.keys() | counts.keys():
         before = known.get(owner, OwnerRegistrationCount())
         more = {"count": counts[owner] - before.count, "version": 1}
-        expected = VersionIs(before.version) if before.version else Expect.ABSENT
         if more["count"]:
+            expected = expect_version(before.version)
             _add(ports, Increment(partition.address(owner), more, expected))
 
 
-def _end(
-    ports: Ports, tenant_id: str, expired_authorizers: Sequence[Authorizer], now: datetime
+def _move_expired(
+    ports: Ports, tenant_id: str, expired: Sequence[Authorizer], now: datetime
 ) -> None:
     """Move registrations to the remembered ones, unless a heartbeat arrives concurrently."""
-    rest = iter(expired_authorizers[:_REMOVED_MAX])
+    rest = iter(expired[:_REMOVED_MAX])
     while batch := list(islice(rest, AT_ONCE)):
-        try:
-            ports.store.write(*_ending(tenant_id, now, batch))
-        except PreconditionFailed:
-            # The next count moves the others of the batch.
-            continue
+        ended = [(_ended_address(tenant_id, each.id), each.to_item()) for each in batch]
+        # The next count moves the others of the batch.
+        with suppress(PreconditionFailed):
+            ports.store.write(
+                *noting(tenant_id, now, *batch),
+                *(Delete(_address(tenant_id, each.id), VersionIs(each.version)) for each in batch),
+                *(Put(address, item, Expect.ANYTHING) for address, item in ended),
+                *_uncounting(tenant_id, batch),
+            )
 
 
 def _remove_ended(ports: Ports, tenant_id: str, now: datetime) -> None:
@@ -278,11 +246,11 @@ def _remove_ended(ports: Ports, tenant_id: str, now: datetime) -> None:
     Considers the earliest registrations. Later ones are deleted by a later count.
     """
     rows = ports.store.query(model.ended_partition(tenant_id), limit=_REMOVED_MAX)
-    old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]
+    old = [each for each in Authorizer.from_rows(rows) if each.is_forgotten(now)]
     operation.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
     partition = model.removed_partition(tenant_id)
-    rows, kept = ports.store.query(partition, limit=_REMOVED_MAX), now - 2 * model.CHANGES_KEPT
-    unused = [row.sk for row in rows if row.sk <= model.removed_sk(kept)]
+    rows, oldest = ports.store.query(partition, limit=_REMOVED_MAX), now - 2 * model.CHANGES_KEPT
+    unused = [row.sk for row in rows if row.sk <= model.removed_sk(oldest)]
     operation.apply_steps(
         ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in unused], most=1
     )

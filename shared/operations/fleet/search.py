@@ -115,18 +115,23 @@ def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[Sear
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    found = _IDENTIFIER.fullmatch(query)
-    if found is not None:
-        return _search_by_id(ports, caller, found[1], query, limit)
+    identifier = _IDENTIFIER.fullmatch(query)
+    if identifier is not None:
+        return _search_by_id(ports, caller, identifier[1], query, limit)
     finds: list[Callable[[], list[SearchMatch]]] = []
     if _WARRANT.fullmatch(query) and _may(caller, revoked.page):
         finds.append(partial(_of_warrants, ports, caller, f"svc_{WARRANT}_{query}", limit))
     words = query.casefold().split()
-    finds += (
-        partial(_by_words, ports, caller, each, words, limit)
-        for each in _NAMED.values()
-        if _may(caller, each.lists)
-    )
+
+    def find_by_words(of: _Searchable) -> list[SearchMatch]:
+        partition = of.partition(caller.tenant_id)
+        rows = ports.store.query(partition, newest_first=True, limit=_NAMED_MOST)
+        hits = _hits(ports, of, (row.item for row in rows))
+        named = ((each, (each.name or "").casefold()) for each in hits)
+        matches = (each for each, name in named if all(word in name for word in words))
+        return list(islice(matches, limit))
+
+    finds += (partial(find_by_words, each) for each in _NAMED.values() if _may(caller, each.lists))
     # The kinds alternate, so a kind with many matches does not hide the others.
     turns = chain.from_iterable(zip_longest(*ports.gather(*finds)))
     return list(islice((each for each in turns if each is not None), limit))
@@ -142,17 +147,25 @@ def _search_by_id(
     """Return the records of a kind by prefix of their identifiers."""
     tenant_id = caller.tenant_id
     if (named := _NAMED.get(kind)) and _may(caller, named.lists):
-        found = _beginning(ports, [named.partition(tenant_id)], prefix, limit)
-        return list(_hits(ports, named, found))
+        items = _beginning(ports, [named.partition(tenant_id)], prefix, limit)
+        return list(_hits(ports, named, items))
     if kind == AUDIT_ENTRY and _may(caller, audit_log.page):
-        return list(islice(_entries(ports, caller, prefix), limit))
+        entries = (
+            SearchMatch("audit_entry", each.id, each.action.value, each.resource_id, each.result)
+            for each in _search_audit_log(ports, caller, prefix, None)
+            if each.id.startswith(prefix)
+        )
+        return list(islice(entries, limit))
     if not _may(caller, revoked.page):
         return []
     if kind == WARRANT:
         return _of_warrants(ports, caller, prefix, limit)
     if kind == REVOCATION:
-        found = _beginning(ports, revocations.records(tenant_id), prefix, limit)
-        return [_of_revocation(Revocation.from_item(each)) for each in found]
+        items = _beginning(ports, revocations.records(tenant_id), prefix, limit)
+        return [
+            SearchMatch("revocation", each.id, each.warrant_id, each.reason, "revoked")
+            for each in map(Revocation.from_item, items)
+        ]
     return list(islice(_batches(ports, caller, prefix), limit)) if kind == BATCH else []
 
 
@@ -172,18 +185,6 @@ def _beginning(
     return (row.item for row in rows)
 
 
-def _by_words(
-    ports: Ports, caller: Caller, of: _Searchable, words: list[str], limit: int
-) -> list[SearchMatch]:
-    """Return the newest records with names that contain all of these words."""
-    rows = ports.store.query(of.partition(caller.tenant_id), newest_first=True, limit=_NAMED_MOST)
-    hits = _hits(ports, of, (row.item for row in rows))
-    matching = (
-        each for each in hits if all(word in (each.name or "").casefold() for word in words)
-    )
-    return list(islice(matching, limit))
-
-
 def _hits(ports: Ports, of: _Searchable, items: Iterable[Item]) -> Iterator[SearchMatch]:
     """Return the records in these items, without expired registrations."""
     now = ports.now()
@@ -196,21 +197,16 @@ def _of_warrants(ports: Ports, caller: Caller, prefix: str, limit: int) -> list[
     """Return revoked warrants by prefix, and a signed warrant with exactly this identifier."""
     filters = RevocationFilters(warrant_prefix=prefix)
     page = revocation_search.page(ports, caller, filters=filters, before=None, limit=limit)
-    found = [
+    matches = [
         SearchMatch("warrant", each.warrant_id, None, each.reason, "revoked")
         for each in page.entries
     ]
-    if any(each.id == prefix for each in found) or prefix == f"svc_{WARRANT}_":
-        return found
-    item = ports.store.get(warrants.warrant_address(caller.tenant_id, prefix))
-    standing = WarrantState.of(item)
-    if standing.key_id is None:
-        return found
-    return [SearchMatch("warrant", prefix, None, standing.key_id, "signed"), *found][:limit]
-
-
-def _of_revocation(record: Revocation) -> SearchMatch:
-    return SearchMatch("revocation", record.id, record.warrant_id, record.reason, "revoked")
+    if any(each.id == prefix for each in matches) or prefix == f"svc_{WARRANT}_":
+        return matches
+    state = WarrantState.of(ports.store.get(warrants.warrant_address(caller.tenant_id, prefix)))
+    if state.key_id is None:
+        return matches
+    return [SearchMatch("warrant", prefix, None, state.key_id, "signed"), *matches][:limit]
 
 
 def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]:
@@ -225,14 +221,6 @@ def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]
         parts = revocation_batches.parts(caller.tenant_id, prefix)
         if any(ports.store.query(parts, limit=1)):
             yield SearchMatch("batch", prefix, None, None, None)
-
-
-def _entries(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]:
-    for entry in _search_audit_log(ports, caller, prefix, None):
-        if entry.id.startswith(prefix):
-            yield SearchMatch(
-                "audit_entry", entry.id, entry.action.value, entry.resource_id, entry.result
-            )
 
 
 def _search_audit_log(

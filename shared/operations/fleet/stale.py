@@ -32,9 +32,9 @@ def announce_all(ports: Ports, entries: Mapping[str, SettledEntry]) -> int:
     A failure for one tenant is logged and does not stop the others. The next count tries again.
     """
     announced = 0
-    for tenant_id, found in entries.items():
+    for tenant_id, entry in entries.items():
         try:
-            announced += announce(ports, tenant_id, found)
+            announced += announce(ports, tenant_id, entry)
         except (DataCorrupt, Unavailable):
             _log.exception("cannot announce the stale authorizers of tenant %s", tenant_id)
     return announced
@@ -54,34 +54,28 @@ def announce(ports: Ports, tenant_id: str, entry: SettledEntry) -> int:
         if each.enforcement is EnforcementState.UNKNOWN and each.authorizer.id not in known
     ]
     for authorizer in new:
+        settings = tenants.settings(ports, tenant_id)
+        audit_entry = audit.entry(
+            ports,
+            Caller.inside(tenant_id, name="monitor", handle=settings.handle),
+            AuditAction.AUTHORIZER_STALE,
+            authorizer.id,
+            settings=settings,
+            name=authorizer.name,
+            sequence=authorizer.sequence,
+            expected_sequence=entry.published.sequence,
+            last_seen_at=times.format_utc(authorizer.last_seen_at),
+        )
+        note = model.stale(tenant_id).address(authorizer.id)
         # Another run of the scheduler may have announced it first.
         with suppress(PreconditionFailed):
-            _announce(ports, tenant_id, authorizer, entry.published.sequence)
+            ports.store.write(Put(note, {}, Expect.ABSENT), audit_entry)
     # Above this number, some lagging authorizers are not named, so the rest may not be enforcing.
     if len(lagging) < LAGGING_MAX:
         for authorizer_id in known - {each.authorizer.id for each in lagging}:
             note = model.stale(tenant_id).address(authorizer_id)
             ports.store.write(Delete(note, Expect.ANYTHING))
     return len(new)
-
-
-def _announce(
-    ports: Ports, tenant_id: str, authorizer: model.Authorizer, expected_count: int
-) -> None:
-    settings = tenants.settings(ports, tenant_id)
-    entry = audit.entry(
-        ports,
-        Caller.inside(tenant_id, name="monitor", handle=settings.handle),
-        AuditAction.AUTHORIZER_STALE,
-        authorizer.id,
-        settings=settings,
-        name=authorizer.name,
-        sequence=authorizer.sequence,
-        expected_sequence=expected_count,
-        last_seen_at=times.format_utc(authorizer.last_seen_at),
-    )
-    note = model.stale(tenant_id).address(authorizer.id)
-    ports.store.write(Put(note, {}, Expect.ABSENT), entry)
 
 
 class SignedEvent(NamedTuple):
@@ -112,19 +106,19 @@ def count(
     item = ports.store.get(authorizers(caller.tenant_id).address(authorizer_id))
     key = b""
     if item is not None:
-        found = Authorizer.from_item(item)
-        if found.owner != caller.identity:
+        authorizer = Authorizer.from_item(item)
+        if authorizer.owner != caller.identity:
             raise NotFound
-        key = bytes.fromhex(found.any_key)
-    accepted = sum(_verifies(each, key) for each in events) if key else 0
-    counted = StockCounts(accepted, len(events) - accepted)
-    metrics = {"EventsVerified": counted.accepted, "EventsRefused": counted.rejected}
+        key = bytes.fromhex(authorizer.any_key)
+    accepted = sum(_is_signed(each, key) for each in events) if key else 0
+    counts = StockCounts(accepted, len(events) - accepted)
+    metrics = {"EventsVerified": counts.accepted, "EventsRefused": counts.rejected}
     line = logs.fields(tenant_id=caller.tenant_id, authorizer_id=authorizer_id, metrics=metrics)
     _log.info("events of a stock authorizer", extra=line)
-    return counted
+    return counts
 
 
-def _verifies(event: SignedEvent, public_key: bytes) -> bool:
+def _is_signed(event: SignedEvent, public_key: bytes) -> bool:
     payload, signature = _decode_base64(event.signing_payload), _decode_base64(event.signature)
     if payload is None or signature is None or len(signature) != SIGNATURE_BYTES:
         return False

@@ -51,12 +51,11 @@ def read(
     Raises `DataCorrupt`, `Unavailable`.
     """
     known = {(each.owner, each.name, each.any_key) for each in authorizers}
-    found = (each for each in _read(ports, tenant_id) if each.is_recent(ports.now()))
-    left = (each for each in found if each.identity not in known)
-    return tuple(sorted(left, key=lambda each: (each.name, each.sk)))
+    recent = (each for each in _read(ports, tenant_id) if each.is_recent(ports.now()))
+    unknown = (each for each in recent if each.identity not in known)
+    return tuple(sorted(unknown, key=lambda each: (each.name, each.sk)))
 
 
 def _read(ports: Ports, tenant_id: str) -> list[UnregisteredClient]:
-    return list(
-        UnregisteredClient.from_rows(ports.store.query(model.unregistered_partition(tenant_id)))
-    )
+    rows = ports.store.query(model.unregistered_partition(tenant_id))
+    return list(UnregisteredClient.from_rows(rows))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared import logs
 from shared.errors import ApprovalRequired, PreconditionFailed, RescindError, Unavailable
@@ -84,20 +84,18 @@ class _BatchCall:
         return self.caller.tenant_id
 
 
-@dataclass(frozen=True, slots=True)
-class _UnrevokeTarget:
-    """A revocation to delete, and the identifier by which the caller named it."""
+class _UnrevokeTarget(NamedTuple):
+    """A warrant to unrevoke, and its revocation to delete."""
 
-    id: str
-    revocation_id: str
     warrant_id: str
+    revocation_id: str
 
 
-def _undoes_safety(*, batch: BatchRequest) -> bool:
+def _unrevokes(*, batch: BatchRequest) -> bool:
     return batch.action is not BatchAction.REVOKE and not batch.dry_run
 
 
-@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety, rate_limited=True)
+@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_unrevokes, rate_limited=True)
 def apply(ports: Ports, caller: Caller, *, batch: BatchRequest) -> BatchResults:
     """Revoke or unrevoke the warrants of a batch; return a result for each.
 
@@ -118,136 +116,108 @@ def carry_out(
     """
     batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
-    groups = GroupRunner(ports, operation.PACING.clock() + operation.PACING.limit)
-    summary = BatchSummary(_summary(ports, caller, batch, batch_id, settings))
-    found = _out_of_reach(caller, batch)
-    reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
-    unrevokes = batch.action is BatchAction.UNREVOKE and not batch.dry_run
-    restoring = changes.restoring(ports, caller, subject) if unrevokes else None
-    call = _BatchCall(ports, caller, reached, batch_id, settings, groups, summary, restoring)
-    found |= _revoke_all(call) if batch.action is BatchAction.REVOKE else _unrevoke_batch(call)
-    results = [found[each] for each in batch.ids]
-    if not batch.dry_run:
-        _count(call, results)
-    _report(results)
-    return BatchResults(call.batch_id, results)
-
-
-def _out_of_reach(caller: Caller, batch: BatchRequest) -> dict[str, BatchResult]:
-    """Return the results for warrants outside the role limits. Revocations are checked later."""
-    if batch.by_revocation:
-        return {}
-    faults = ((each, allowance.fault_of_warrant(caller, each)) for each in batch.ids)
-    return {each: _failure_result(each, fault) for each, fault in faults if fault}
-
-
-def _summary(
-    ports: Ports, caller: Caller, batch: BatchRequest, batch_id: str, settings: TenantSettings
-) -> Put:
-    """Return the write that stores the audit entry for the whole call (REVOKE-25)."""
-    details: dict[str, Value] = {
-        "batch_id": batch_id,
-        "action": batch.action.value,
-        "reason": batch.reason,
-        "asked": len(batch.ids),
+    runner = GroupRunner(ports, operation.PACING.clock() + operation.PACING.limit)
+    # The entry for the whole call (REVOKE-25).
+    summary = audit.entry(
+        ports,
+        caller,
+        Audited.REVOCATION_BATCH,
+        batch_id,
+        settings=settings,
+        batch_id=batch_id,
+        action=batch.action.value,
+        reason=batch.reason,
+        asked=len(batch.ids),
         **changes.end_details(batch.ends_at),
+    )
+    # The warrants of revocations are compared with the role limits after they are read.
+    results = {
+        each: _failure_result(each, fault)
+        for each in (() if batch.by_revocation else batch.ids)
+        if (fault := allowance.fault_of_warrant(caller, each))
     }
-    action = Audited.REVOCATION_BATCH
-    return audit.entry(ports, caller, action, batch_id, settings=settings, **details)
-
-
-def _count(call: _BatchCall, results: Sequence[BatchResult]) -> None:
-    """Log the number of results with each outcome, for the metrics."""
-    counts = Counter(each.outcome for each in results)
-    changes.count_unrevoked(call.tenant_id, counts[BatchOutcome.UNREVOKED])
-    for outcome, number in counts.items():
-        by = {"Action": call.batch.action.value, "Outcome": outcome.value}
-        figures = logs.fields(tenant_id=call.tenant_id, metrics={"BatchItems": number}, by=by)
-        _log.info("batch", extra=figures)
-
-
-def _report(results: Sequence[BatchResult]) -> None:
-    """Log how many results are unavailable. Raises `Unavailable` if all are."""
-    failed = [each.error for each in results if isinstance(each.error, Unavailable)]
-    if len(failed) == len(results):
+    reached = replace(batch, ids=tuple(each for each in batch.ids if each not in results))
+    restoring = changes.restoring(ports, caller, subject) if _unrevokes(batch=batch) else None
+    call = _BatchCall(
+        ports, caller, reached, batch_id, settings, runner, BatchSummary(summary), restoring
+    )
+    if batch.action is BatchAction.REVOKE:
+        allowance.check_asks_nothing(caller)
+        shard = partial(revocations.shard_of, caller.tenant_id)
+        groups = group_by_key(reached.ids, shard, most=_REVOKED_A_WRITE)
+        results |= runner.run_first_then_rest(groups, partial(_revoke, call), _failure_result)
+    else:
+        results |= _unrevoke_batch(call)
+    ordered = [results[each] for each in batch.ids]
+    if not batch.dry_run:
+        counts = Counter(each.outcome for each in ordered)
+        changes.count_unrevoked(caller.tenant_id, counts[BatchOutcome.UNREVOKED])
+        for outcome, number in counts.items():
+            by = {"Action": batch.action.value, "Outcome": outcome.value}
+            figures = logs.fields(tenant_id=caller.tenant_id, metrics={"BatchItems": number}, by=by)
+            _log.info("batch", extra=figures)
+    failed = [each.error for each in ordered if isinstance(each.error, Unavailable)]
+    if len(failed) == len(ordered):
         raise failed[0]
     if failed:
         _log.error(
             "%d of %d changes of a batch failed because the service is unavailable",
             len(failed),
-            len(results),
+            len(ordered),
             exc_info=failed[0],
             extra=_UNAVAILABLE,
         )
+    return BatchResults(batch_id, ordered)
 
 
-def _revoke_all(call: _BatchCall) -> dict[str, BatchResult]:
-    allowance.check_asks_nothing(call.caller)
-    ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
-    groups = group_by_key(ids, shard, most=_REVOKED_A_WRITE)
-    return call.groups.run_first_then_rest(groups, partial(_revoke, call), _failure_result)
+def _failure_result(name: str, error: RescindError) -> BatchResult:
+    return BatchResult(name, BatchOutcome.FAILED, error=error)
 
 
 def _revoke(call: _BatchCall, warrant_ids: Sequence[str]) -> dict[str, BatchResult]:
     """Revoke warrants of one shard in one write. Raises `PreconditionFailed`, `Unavailable`."""
     standings = changes.standings(call.ports, call.tenant_id, warrant_ids)
-    named = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
-    # If a revocation was deleted between the two reads, the warrant is not revoked.
-    records = changes.records(call.ports, call.tenant_id, named.values())
-    known = {name: records[each][1] for name, each in named.items() if each in records}
-    free = {name: each for name, each in standings.items() if name not in known}
+    ids = filter(None, (each.revocation_id for each in standings.values()))
+    records = changes.records(call.ports, call.tenant_id, ids)
     ends_at, now = call.batch.ends_at, call.ports.now()
-    faults = {
-        name: changes.fault_of_end(standing, ends_at) or changes.fault_of_cutoff(name, now)
-        for name, standing in free.items()
-    }
-    new = [_record(call, name) for name, fault in faults.items() if fault is None]
-    after = {
-        name: standings[name].revoke_again(ends_at, record.compare_maker(call.caller))
-        for name, record in known.items()
-    }
-    again = {name: each for name, each in after.items() if each is not standings[name]}
-    later = {name for name in again if standings[name].is_extended_by(ends_at)}
+    new, again = list[Revocation](), dict[str, WarrantState]()
+    results = dict[str, BatchResult]()
+    for name, standing in standings.items():
+        # If a revocation was deleted between the two reads, the warrant is not revoked.
+        if standing.revocation_id in records:
+            _, known = records[standing.revocation_id]
+            # A repeated call returns the first result.
+            is_ours = known.batch_id == call.batch_id
+            outcome = BatchOutcome.REVOKED if is_ours else BatchOutcome.ALREADY_REVOKED
+            after = standing.revoke_again(ends_at, known.compare_maker(call.caller))
+            if after is not standing:
+                again[name] = after
+                outcome = BatchOutcome.EXTENDED if standing.is_extended_by(ends_at) else outcome
+            results[name] = BatchResult(name, outcome, known.id)
+            continue
+        fault = changes.fault_of_end(standing, ends_at) or changes.fault_of_cutoff(name, now)
+        if fault:
+            results[name] = _failure_result(name, fault)
+            continue
+        record = Revocation(
+            call.ports.new_id(REVOCATION),
+            name,
+            call.batch.reason,
+            call.ports.now(),
+            call.caller.identity,
+            call.batch_id,
+            call.caller.key_id,
+            call.caller.name,
+            call.caller.person_id,
+        )
+        new.append(record)
+        stored_id = None if call.batch.dry_run else record.id
+        results[name] = BatchResult(name, BatchOutcome.REVOKED, stored_id)
     if new and not call.batch.dry_run:
         _write_revocations(call, standings, new)
     if again and not call.batch.dry_run:
-        _write_again(call, known, standings, again)
-    return {
-        **{name: _existing_result(call, record) for name, record in known.items()},
-        **{name: BatchResult(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
-        **{name: _failure_result(name, fault) for name, fault in faults.items() if fault},
-        **{each.warrant_id: _created_result(call, each) for each in new},
-    }
-
-
-def _record(call: _BatchCall, warrant_id: str) -> Revocation:
-    return Revocation(
-        call.ports.new_id(REVOCATION),
-        warrant_id,
-        call.batch.reason,
-        call.ports.now(),
-        call.caller.identity,
-        call.batch_id,
-        call.caller.key_id,
-        call.caller.name,
-        call.caller.person_id,
-    )
-
-
-def _existing_result(call: _BatchCall, record: Revocation) -> BatchResult:
-    """Return the result for a revoked warrant. A repeated call returns the first result."""
-    is_ours = record.batch_id == call.batch_id
-    outcome = BatchOutcome.REVOKED if is_ours else BatchOutcome.ALREADY_REVOKED
-    return BatchResult(record.warrant_id, outcome, record.id)
-
-
-def _created_result(call: _BatchCall, record: Revocation) -> BatchResult:
-    stored = None if call.batch.dry_run else record.id
-    return BatchResult(record.warrant_id, BatchOutcome.REVOKED, stored)
-
-
-def _failure_result(name: str, error: RescindError) -> BatchResult:
-    return BatchResult(name, BatchOutcome.FAILED, error=error)
+        _write_again(call, standings, again)
+    return results
 
 
 def _write_revocations(
@@ -258,27 +228,27 @@ def _write_revocations(
         changes.revoke_changes(call.tenant_id, standings[each.warrant_id], each, ends_at)
         for each in new
     ]
-    details: dict[str, Value] = {"reason": call.batch.reason, **changes.end_details(ends_at)}
-    named: list[Value] = [{"id": each.id, "warrant_id": each.warrant_id} for each in new]
-    _write(call, Audited.REVOCATION_CREATE_BATCH, revoked, new, details | {"revocations": named})
+    details: dict[str, Value] = {
+        "reason": call.batch.reason,
+        **changes.end_details(ends_at),
+        "revocations": [{"id": each.id, "warrant_id": each.warrant_id} for each in new],
+    }
+    _write(call, Audited.REVOCATION_CREATE_BATCH, revoked, new, details)
 
 
 def _write_again(
-    call: _BatchCall,
-    known: Mapping[str, Revocation],
-    standings: Mapping[str, WarrantState],
-    existing: Mapping[str, WarrantState],
+    call: _BatchCall, standings: Mapping[str, WarrantState], again: Mapping[str, WarrantState]
 ) -> None:
     """Record other makers and later expiries.
 
     They are in no part, so the batch does not undo them.
     """
-    now, made, named = call.ports.now(), list[Change](), list[Value]()
-    for name, after in existing.items():
+    now, writes, entries = call.ports.now(), list[Change](), list[Value]()
+    for name, after in again.items():
         standing = standings[name]
-        made += changes.revoke_again(call.tenant_id, standing, after, name, now)
+        writes += changes.revoke_again(call.tenant_id, standing, after, name, now)
         details = changes.extension_details(standing, after)
-        named.append({"id": known[name].id, "warrant_id": name, **details})
+        entries.append({"id": standing.revocation_id, "warrant_id": name, **details})
     entry = audit.entry(
         call.ports,
         call.caller,
@@ -286,15 +256,15 @@ def _write_again(
         call.batch_id,
         settings=call.settings,
         reason=call.batch.reason,
-        revocations=named,
+        revocations=entries,
         batch_id=call.batch_id,
         summary_id=call.summary.id,
     )
-    some = next(iter(existing))
+    some = next(iter(again))
     call.summary.write_with(
         call.ports.store,
-        *made,
-        *changes.count_changes(call.tenant_id, some, len(existing), is_extension=True),
+        *writes,
+        *changes.count_changes(call.tenant_id, some, len(again), is_extension=True),
         entry,
     )
 
@@ -303,52 +273,56 @@ def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
     found = call.groups.each(chunks, partial(_find, call), _failure_result)
+    results = {name: each for name, each in found.items() if isinstance(each, BatchResult)}
     # Read last: a revocation that exists although this call deleted one is newer.
-    before = _earlier_results(call) if call.batch.id else {}
-    results = {each.id: each for each in found.values() if isinstance(each, BatchResult)} | before
-    wanted = [
-        each
-        for each in found.values()
-        if isinstance(each, _UnrevokeTarget) and each.id not in before
-    ]
-    restored = _unrevoke_all(call, wanted)
-    results |= {each.id: each for each in restored.values()}
-    gone = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
-    return results | call.groups.each(
-        [gone] if gone else [], partial(_not_revoked_results, call), _failure_result
-    )
-
-
-def _unrevoke_all(
-    call: _BatchCall, targets: Sequence[_UnrevokeTarget]
-) -> dict[_UnrevokeTarget, BatchResult]:
-    """Unrevoke the targets. Limited writes are sequential, because all change one item."""
+    results |= _earlier_results(call) if call.batch.id else {}
+    targets = {
+        name: each
+        for name, each in found.items()
+        if isinstance(each, _UnrevokeTarget) and name not in results
+    }
     limited = call.restoring if call.restoring and call.restoring.is_limited else None
     groups = group_by_key(
         targets,
-        lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
+        lambda name: revocations.shard_of(call.tenant_id, targets[name].warrant_id),
         most=_LIMITED_A_WRITE if limited else _RESTORED_A_WRITE,
     )
-    attempt = partial(_restore, call)
+    attempt = partial(_unrevoke, call, targets)
     if limited is None:
         allowance.check_asks_nothing(call.caller)
-        return call.groups.run_first_then_rest(groups, attempt, _failed_wanted)
-    ids = [each.revocation_id for each in targets]
-    records = [record for _, record in changes.records(call.ports, call.tenant_id, ids).values()]
-    names = (each.warrant_id for each in records)
-    standings = changes.standings(call.ports, call.tenant_id, names)
-    found = [(each, standings[each.warrant_id]) for each in records]
-    try:
-        limited.check([each for each in found if not _fault_of_taking_back(call, *each)])
-    except ApprovalRequired:
-        _check_present(call, records)
-        raise
-    runs = (call.groups.each([group], attempt, _failed_wanted) for group in groups)
-    return dict(chain.from_iterable(each.items() for each in runs))
+        results |= call.groups.run_first_then_rest(groups, attempt, _failure_result)
+    else:
+        revocation_ids = (each.revocation_id for each in targets.values())
+        known = changes.records(call.ports, call.tenant_id, revocation_ids).values()
+        names = (record.warrant_id for _, record in known)
+        standings = changes.standings(call.ports, call.tenant_id, names)
+        pairs = [(record, standings[record.warrant_id]) for _, record in known]
+        try:
+            limited.check([each for each in pairs if not _fault_of_target(call, *each)])
+        except ApprovalRequired:
+            _check_present(call, (record for record, _ in pairs))
+            raise
+        # Sequential, because all limited writes change one item.
+        for group in groups:
+            results |= call.groups.each([group], attempt, _failure_result)
+    missing = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
+    return results | call.groups.each(
+        [missing] if missing else [], partial(_not_revoked_results, call), _failure_result
+    )
 
 
-def _failed_wanted(target: _UnrevokeTarget, error: RescindError) -> BatchResult:
-    return _failure_result(target.id, error)
+def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
+    """Find the revocation that each identifier names."""
+    found: dict[str, _UnrevokeTarget | BatchResult]
+    found = {each: BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
+    if call.batch.by_revocation:
+        for name, (_, record) in changes.records(call.ports, call.tenant_id, ids).items():
+            found[name] = _UnrevokeTarget(record.warrant_id, name)
+    else:
+        for name, standing in changes.standings(call.ports, call.tenant_id, ids).items():
+            if standing.revocation_id:
+                found[name] = _UnrevokeTarget(name, standing.revocation_id)
+    return found
 
 
 def _not_revoked_results(call: _BatchCall, ids: Sequence[str]) -> dict[str, BatchResult]:
@@ -356,12 +330,13 @@ def _not_revoked_results(call: _BatchCall, ids: Sequence[str]) -> dict[str, Batc
 
     This call unrevoked them if the response to a write was lost, or if the call runs twice.
     """
-    done = dict[str, BatchResult]()
+    results = {each: BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
     if not call.batch.dry_run:
         # The deletion of a revocation may be visible before the part of its write is.
         operation.wait_for_writes()
-        done = _earlier_results(call)
-    return {each: done.get(each) or BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
+        earlier = _earlier_results(call)
+        results |= {each: earlier[each] for each in ids if each in earlier}
+    return results
 
 
 def _earlier_results(call: _BatchCall) -> dict[str, BatchResult]:
@@ -370,88 +345,60 @@ def _earlier_results(call: _BatchCall) -> dict[str, BatchResult]:
     partition = model.parts(call.tenant_id, call.batch_id)
     rows = call.ports.store.query(partition, after=after, before=before)
     pairs = chain.from_iterable(BatchPart.from_item(row.item).pairs for row in rows)
-    taken = (
-        _restored_result(call, warrant_id, revocation_id) for warrant_id, revocation_id in pairs
-    )
-    return {each.id: each for each in taken}
+    results = (_unrevoked_result(call, *each) for each in pairs)
+    return {each.id: each for each in results}
 
 
-def _restored_result(call: _BatchCall, warrant_id: str, revocation_id: str) -> BatchResult:
+def _unrevoked_result(call: _BatchCall, warrant_id: str, revocation_id: str) -> BatchResult:
+    outcome = BatchOutcome.UNREVOKED
     if call.batch.by_revocation:
-        taken = BatchOutcome.UNREVOKED
-        return BatchResult(revocation_id, taken, revocation_id, warrant_id=warrant_id)
-    return BatchResult(warrant_id, BatchOutcome.UNREVOKED, revocation_id)
+        return BatchResult(revocation_id, outcome, revocation_id, warrant_id=warrant_id)
+    return BatchResult(warrant_id, outcome, revocation_id)
 
 
-def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
-    """Find the revocation that each identifier names."""
-    if call.batch.by_revocation:
-        records = changes.records(call.ports, call.tenant_id, ids)
-        found = {
-            name: _UnrevokeTarget(name, name, each.warrant_id)
-            for name, (_, each) in records.items()
-        }
-    else:
-        standings = changes.standings(call.ports, call.tenant_id, ids)
-        found = {
-            name: _UnrevokeTarget(name, each.revocation_id, name)
-            for name, each in standings.items()
-            if each.revocation_id
-        }
-    return {each: found.get(each) or BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
-
-
-def _restore(
-    call: _BatchCall, targets: Sequence[_UnrevokeTarget]
-) -> dict[_UnrevokeTarget, BatchResult]:
-    """Unrevoke warrants of one shard in one write. Raises the same errors as `_revoke`."""
-    records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in targets))
-    known = [each for each in targets if each.revocation_id in records]
-    standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in known))
-    pairs = {each: (records[each.revocation_id][1], standings[each.warrant_id]) for each in known}
-    faults = {
-        each: fault for each, pair in pairs.items() if (fault := _fault_of_taking_back(call, *pair))
-    }
-    present = [each for each in known if each not in faults]
-    found = [(*records[each.revocation_id], standings[each.warrant_id]) for each in present]
-    # A write in flight may be only partly visible. Also, a warrant has only one revocation.
-    lost = [at for at, record, standing in found if standing.revocation_id != record.id]
-    if lost:
-        raise PreconditionFailed(lost)
-    if found and not call.batch.dry_run:
-        number, fault = _write_admitted(call, found)
-        faults |= dict.fromkeys(present[number:], fault)
-        present = present[:number]
-    gone = {each: BatchResult(each.id, BatchOutcome.NOT_REVOKED) for each in targets}
-    refused = {each: _failure_result(each.id, fault) for each, fault in faults.items()}
-    return (
-        gone
-        | refused
-        | {each: _restored_result(call, each.warrant_id, each.revocation_id) for each in present}
-    )
-
-
-def _fault_of_taking_back(
+def _fault_of_target(
     call: _BatchCall, record: Revocation, standing: WarrantState
 ) -> RescindError | None:
     return changes.fault_of_taking_back(call.caller, call.settings, record, standing)
 
 
-def _write_admitted(
-    call: _BatchCall, targets: Sequence[tuple[Address, Revocation, WarrantState]]
-) -> tuple[int, RescindError]:
-    """Unrevoke as many warrants as the call may; return their number and the others' error."""
-    pairs = [(record, standing) for _, record, standing in targets]
-    fault: RescindError = ApprovalRequired(_NO_MORE)
-    try:
-        number, taken = call.restoring.take(pairs) if call.restoring else (len(targets), [])
-    except ApprovalRequired as error:
-        number, taken, fault = 0, [], error
-    if number < len(targets):
-        _check_present(call, (record for record, _ in pairs))
-    if number:
-        _write_restorations(call, targets[:number], taken)
-    return number, fault
+def _unrevoke(
+    call: _BatchCall, targets: Mapping[str, _UnrevokeTarget], names: Sequence[str]
+) -> dict[str, BatchResult]:
+    """Unrevoke warrants of one shard in one write. Raises the same errors as `_revoke`."""
+    revocation_ids = (targets[each].revocation_id for each in names)
+    records = changes.records(call.ports, call.tenant_id, revocation_ids)
+    known = [each for each in names if targets[each].revocation_id in records]
+    warrant_ids = (targets[each].warrant_id for each in known)
+    standings = changes.standings(call.ports, call.tenant_id, warrant_ids)
+    results = {each: BatchResult(each, BatchOutcome.NOT_REVOKED) for each in names}
+    present = dict[str, tuple[Address, Revocation, WarrantState]]()
+    for name in known:
+        address, record = records[targets[name].revocation_id]
+        standing = standings[targets[name].warrant_id]
+        if fault := _fault_of_target(call, record, standing):
+            results[name] = _failure_result(name, fault)
+        else:
+            present[name] = address, record, standing
+    # A write in flight may be only partly visible. Also, a warrant has only one revocation.
+    lost = [at for at, each, standing in present.values() if standing.revocation_id != each.id]
+    if lost:
+        raise PreconditionFailed(lost)
+    admitted = list(present)
+    if present and not call.batch.dry_run:
+        pairs = [(record, standing) for _, record, standing in present.values()]
+        refusal: RescindError = ApprovalRequired(_NO_MORE)
+        try:
+            number, taken = call.restoring.take(pairs) if call.restoring else (len(pairs), [])
+        except ApprovalRequired as error:
+            number, taken, refusal = 0, [], error
+        if number < len(pairs):
+            _check_present(call, (record for record, _ in pairs))
+        results |= {each: _failure_result(each, refusal) for each in admitted[number:]}
+        admitted = admitted[:number]
+        if admitted:
+            _write_unrevocations(call, [present[each] for each in admitted], taken)
+    return results | {each: _unrevoked_result(call, *targets[each]) for each in admitted}
 
 
 def _check_present(call: _BatchCall, records: Iterable[Revocation]) -> None:
@@ -464,18 +411,19 @@ def _check_present(call: _BatchCall, records: Iterable[Revocation]) -> None:
         raise PreconditionFailed([*gone])
 
 
-def _write_restorations(
+def _write_unrevocations(
     call: _BatchCall,
     targets: Sequence[tuple[Address, Revocation, WarrantState]],
     taken: Sequence[Change],
 ) -> None:
     now = call.ports.now()
-    restored = [
-        changes.unrevoke_changes(call.tenant_id, standing, record, at, now)
-        for at, record, standing in targets
+    unrevoked = [
+        changes.unrevoke_changes(call.tenant_id, standing, record, address, now)
+        for address, record, standing in targets
     ]
-    reasons = list(dict.fromkeys(record.reason for _, record, _ in targets))
-    named: list[Value] = [
+    records = [record for _, record, _ in targets]
+    reasons = list(dict.fromkeys(record.reason for record in records))
+    entries: list[Value] = [
         {
             "id": record.id,
             "warrant_id": record.warrant_id,
@@ -489,11 +437,10 @@ def _write_restorations(
     ]
     details: dict[str, Value] = {
         "reasons": [*reasons],
-        "revocations": named,
+        "revocations": entries,
         "reason": call.batch.reason,
     }
-    records = [record for _, record, _ in targets]
-    _write(call, Audited.REVOCATION_DELETE_BATCH, [*restored, taken], records, details)
+    _write(call, Audited.REVOCATION_DELETE_BATCH, [*unrevoked, taken], records, details)
 
 
 def _write(

@@ -58,23 +58,14 @@ def lease(
     rest = tokens - free.granted
     if not rest or is_of_another_clock(free.full_at, now):
         return free
-    share = _share(buckets, holder, rest, now=now, least=1 if free.granted else least)
+    least = 1 if free.granted else least
+    own = buckets.lease(holder.own_bucket, _OWN * rest, now=now, reserve=HALF, least=_OWN * least)
+    # The tokens that the holder may take from the lower half.
+    share = rest if is_of_another_clock(own.full_at, now) else own.granted // _OWN
     if not share:
         return free
-    more = buckets.lease(
-        holder.bucket,
-        share,
-        now=now,
-        reserve=holder.reserve,
-        least=1 if free.granted else least,
-    )
+    more = buckets.lease(holder.bucket, share, now=now, reserve=holder.reserve, least=least)
     return Lease(free.granted + more.granted, more.full_at, free.refilled or more.refilled)
-
-
-def _share(buckets: TokenBuckets, holder: BucketUser, tokens: int, *, now: int, least: int) -> int:
-    """Return how many of these tokens the holder may take from the lower half."""
-    own = buckets.lease(holder.own_bucket, _OWN * tokens, now=now, reserve=HALF, least=_OWN * least)
-    return tokens if is_of_another_clock(own.full_at, now) else own.granted // _OWN
 
 
 def take(ports: Ports, caller: Caller, purpose: BucketPurpose, cost: int) -> None:

@@ -45,7 +45,16 @@ def find_actions(store: Store, tenant_id: str, change: Change) -> frozenset[Prot
         or address in (sessions.access_address(tenant_id), approvals.protected_address(tenant_id))
     ):
         return frozenset({ProtectedAction.CHANGE_ACCESS})
-    effect = _find_effect(tenant_id, address)
+    effects: dict[Address | str, tuple[ProtectedAction, Callable[[Item | None, Item], bool]]] = {
+        signers.signers_partition(tenant_id).pk: (ProtectedAction.FORCE_SIGNER, _activates),
+        people.people(tenant_id).pk: (ProtectedAction.CHANGE_ACCESS, _enables),
+        tenants.settings_address(tenant_id): (ProtectedAction.WEAKEN_SETTINGS, _weakens),
+        signing_keys.keys(tenant_id).pk: (ProtectedAction.REVOKE_ROOT, _revokes_root),
+        status_lists.signer_address(tenant_id): (ProtectedAction.ROTATE_STATUS_SIGNER, _replaces),
+    }
+    effect = effects.get(address) or effects.get(address.pk)
+    if api_keys.is_credential_at(address):
+        effect = ProtectedAction.CREATE_ADMIN_KEY, _gives_access
     if effect is None or not isinstance(change, Put):
         return _NONE
     action, has_effect = effect
@@ -103,9 +112,8 @@ def _gives_access(old: Item | None, new: Item) -> bool:
 
 
 def _weakens(old: Item | None, new: Item) -> bool:
-    if old is None:
-        return False
-    return TenantSettings.from_item(new).weakens(TenantSettings.from_item(old))
+    before = TenantSettings.from_optional(old)
+    return before is not None and TenantSettings.from_item(new).weakens(before)
 
 
 def _revokes_root(old: Item | None, new: Item) -> bool:
@@ -121,22 +129,6 @@ def _replaces(old: Item | None, new: Item) -> bool:
 def _enables(old: Item | None, new: Item) -> bool:
     disabled = people.PersonStatus.DISABLED.value
     return old is not None and old["status"] == disabled != new["status"]
-
-
-def _find_effect(
-    tenant_id: str, address: Address
-) -> tuple[ProtectedAction, Callable[[Item | None, Item], bool]] | None:
-    """Return the action that covers changes of an item, and a test for the effect."""
-    if api_keys.is_credential_at(address):
-        return ProtectedAction.CREATE_ADMIN_KEY, _gives_access
-    effects: dict[Address | str, tuple[ProtectedAction, Callable[[Item | None, Item], bool]]] = {
-        signers.signers_partition(tenant_id).pk: (ProtectedAction.FORCE_SIGNER, _activates),
-        people.people(tenant_id).pk: (ProtectedAction.CHANGE_ACCESS, _enables),
-        tenants.settings_address(tenant_id): (ProtectedAction.WEAKEN_SETTINGS, _weakens),
-        signing_keys.keys(tenant_id).pk: (ProtectedAction.REVOKE_ROOT, _revokes_root),
-        status_lists.signer_address(tenant_id): (ProtectedAction.ROTATE_STATUS_SIGNER, _replaces),
-    }
-    return effects.get(address) or effects.get(address.pk)
 
 
 def is_proved(

@@ -6,8 +6,9 @@ result.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from shared.errors import Conflict, DataCorrupt, PreconditionFailed, RequestError, Unavailable
 from shared.model.callers import Caller, Scope
@@ -17,7 +18,7 @@ from shared.model.records import Record
 from shared.operations.base.guard import guard_writes
 from shared.operations.base.operation import AccessPolicy, Fresh, Operation, settle, wait_for_writes
 from shared.ports import Ports
-from shared.ports.store import Change, Delete, Expect, Put, VersionIs
+from shared.ports.store import Change, Delete, Put, VersionIs, expect_version
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,11 +27,6 @@ S = TypeVar("S", bound=Record)
 # Returns the write that stores a result, to be applied together with the operation's changes.
 # Returns an empty sequence if the caller sent no Idempotency-Key.
 Keep: TypeAlias = Callable[[R], Sequence[Change]]
-
-
-_IN_PROGRESS: Final = (
-    "Idempotency-Key: its first request is in progress; retry after the time in Retry-After."
-)
 
 
 class OutcomeCodec(NamedTuple, Generic[R]):
@@ -56,11 +52,10 @@ def of_record(kind: type[S], *, but: Iterable[str] = ()) -> OutcomeCodec[S]:
 
     A repeated request returns empty bytes in these fields.
     """
-
-    def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> S:
-        return kind.from_item(outcome)
-
-    return OutcomeCodec(lambda record: item(record, but=but), restore)
+    return OutcomeCodec(
+        lambda record: item(record, but=but),
+        lambda _ports, _caller, outcome, **_: kind.from_item(outcome),
+    )
 
 
 def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
@@ -71,10 +66,10 @@ def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
 
 def nested_item(outcome: Item, name: str) -> Item:
     """Return the item stored under `name`. Raises `DataCorrupt` if there is none."""
-    found = outcome.get(name)
-    if not isinstance(found, dict):
+    nested = outcome.get(name)
+    if not isinstance(nested, dict):
         raise DataCorrupt(f"an idempotency record lacks {name}")
-    return found
+    return nested
 
 
 def secret_shown(owner_id: Callable[[R], str]) -> OutcomeCodec[R]:
@@ -131,7 +126,21 @@ class IdempotentOperation(Operation[P, R]):
         ports = guard_writes(ports, caller)
 
         def attempt(claim: IdempotencyRecord | None = None) -> StoredAnswer[R]:
-            return self._attempt(ports, caller, request, claim, *args, **kwargs)
+            record = _read_live(ports, request, claim)
+            if record is not None and record.outcome is not None and record.is_kept(ports.now()):
+                again = self._outcome.again(ports, caller, record.outcome, *args, **kwargs)
+                return StoredAnswer(again, replayed=True)
+            keep = _OutcomeWriter(ports, request, record, self._outcome)
+            try:
+                result = self._keeping(ports, caller, keep, *args, **kwargs)
+            except RequestError:
+                # The same request may have finished since, and its own changes cause this error.
+                if _is_done_since(ports, request, record):
+                    raise PreconditionFailed([request.address]) from None
+                raise
+            if not keep.is_called:
+                ports.store.write(*keep(result))
+            return StoredAnswer(result, replayed=False)
 
         if not self._claims:
             return settle(attempt)
@@ -139,33 +148,11 @@ class IdempotentOperation(Operation[P, R]):
         try:
             return settle(lambda: attempt(claim))
         except Exception:
-            _release(ports, request, claim)
+            if claim is not None:
+                # The request can be repeated at once. If this fails, the claim expires.
+                with suppress(PreconditionFailed, Unavailable):
+                    ports.store.write(Delete(request.address, VersionIs(claim.version)))
             raise
-
-    def _attempt(
-        self,
-        ports: Ports,
-        caller: Caller,
-        request: IdempotencyKey,
-        claim: IdempotencyRecord | None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> StoredAnswer[R]:
-        found = _read_live(ports, request, claim)
-        if found is not None and found.outcome is not None and found.is_kept(ports.now()):
-            again = self._outcome.again(ports, caller, found.outcome, *args, **kwargs)
-            return StoredAnswer(again, replayed=True)
-        keep = _OutcomeWriter(ports, request, found, self._outcome)
-        try:
-            result = self._keeping(ports, caller, keep, *args, **kwargs)
-        except RequestError:
-            # The same request may have finished since, and its own changes cause this error.
-            if _is_done_since(ports, request, found):
-                raise PreconditionFailed([request.address]) from None
-            raise
-        if not keep.is_called:
-            ports.store.write(*keep(result))
-        return StoredAnswer(result, replayed=False)
 
 
 def idempotent(
@@ -181,33 +168,25 @@ def idempotent(
     )
 
 
+@dataclass(slots=True)
 class _OutcomeWriter(Generic[R]):
-    """The `Keep` of one attempt. `record` is the item that the outcome replaces."""
+    """The `Keep` of one attempt. `previous` is the item that the outcome replaces."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        request: IdempotencyKey,
-        record: IdempotencyRecord | None,
-        outcome: OutcomeCodec[R],
-    ) -> None:
-        self._ports, self._request, self._found, self._outcome = ports, request, record, outcome
-        self.is_called = False
+    ports: Ports
+    request: IdempotencyKey
+    previous: IdempotencyRecord | None
+    codec: OutcomeCodec[R]
+    is_called: bool = False
 
     def __call__(self, result: R) -> Sequence[Change]:
         self.is_called = True
-        kept, now = self._outcome.kept(result), self._ports.now()
-        made = IdempotencyRecord.for_outcome(self._request, now, previous=self._found, outcome=kept)
-        return [_store_outcome(self._request, made, self._found)]
-
-
-def _store_outcome(
-    request: IdempotencyKey, record: IdempotencyRecord, previous: IdempotencyRecord | None
-) -> Put:
-    expected: VersionIs | Expect = (
-        Expect.ABSENT if previous is None else VersionIs(previous.version)
-    )
-    return Put(request.address, record.to_item(), expected)
+        record = IdempotencyRecord.for_outcome(
+            self.request,
+            self.ports.now(),
+            previous=self.previous,
+            outcome=self.codec.kept(result),
+        )
+        return [Put(self.request.address, record.to_item(), expect_version(record.version - 1))]
 
 
 def _read(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
@@ -235,30 +214,25 @@ def _read_live(
     `claim`. If another request took over the claim, the outcome of the request that ends first
     counts.
     """
-    found, now = _read(ports, request), ports.now()
-    if found is None or not found.is_kept(now):
-        return found
-    if found.body != request.body:
+    record, now = _read(ports, request), ports.now()
+    if record is None or not record.is_kept(now):
+        return record
+    if record.body != request.body:
         raise Conflict("Idempotency-Key: was used with another body; use a new key.")
-    if found.claimed_until is not None and claim is None:
-        seconds = max(1, ceil((found.claimed_until - now).total_seconds()))
-        raise Conflict(_IN_PROGRESS, retry_after=seconds)
-    return found
+    if record.claimed_until is not None and claim is None:
+        raise Conflict(
+            "Idempotency-Key: its first request is in progress; retry after the time in "
+            "Retry-After.",
+            retry_after=max(1, ceil((record.claimed_until - now).total_seconds())),
+        )
+    return record
 
 
 def _claim(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
     """Claim a request and return the claim, or None if its outcome is already stored."""
-    found, now = _read_live(ports, request, None), ports.now()
-    if found is not None and found.is_kept(now):
+    previous, now = _read_live(ports, request, None), ports.now()
+    if previous is not None and previous.is_kept(now):
         return None
-    claim = IdempotencyRecord.for_outcome(request, now, previous=found)
-    ports.store.write(_store_outcome(request, claim, found))
+    claim = IdempotencyRecord.for_outcome(request, now, previous=previous)
+    ports.store.write(Put(request.address, claim.to_item(), expect_version(claim.version - 1)))
     return claim
-
-
-def _release(ports: Ports, request: IdempotencyKey, claim: IdempotencyRecord | None) -> None:
-    """Release the claim of a request that failed without an outcome. It can be repeated at once."""
-    if claim is not None:
-        # If this fails, the claim expires.
-        with suppress(PreconditionFailed, Unavailable):
-            ports.store.write(Delete(request.address, VersionIs(claim.version)))

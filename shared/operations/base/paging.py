@@ -50,24 +50,21 @@ class PageQueryPlan(Generic[T]):
     def run(self, ports: Ports) -> tuple[list[T], str | None]:
         """Return the records, and `before` for the next page or None."""
         most = _READ_MAX if self.keep else self.limit + 1
-        entries = ports.store.query(
+        rows = ports.store.query(
             self.partition, after=self.after, before=self.before, newest_first=True, limit=most
         )
-        found: list[tuple[str, T]] = []
-        last, read = "", 0
-        for entry in entries:
-            last, read = entry.sk, read + 1
-            record = self.read(entry.item)
+        page: list[T] = []
+        last_of_page, last, read = "", "", 0
+        for row in rows:
+            last, read = row.sk, read + 1
+            record = self.read(row.item)
             if self.keep is None or self.keep(record):
-                found.append((entry.sk, record))
-            if len(found) > self.limit:
-                break
-        page = found[: self.limit]
-        if len(found) > self.limit:
-            last = page[-1][0]
-        elif read < _READ_MAX or not self.keep:
-            return [record for _, record in page], None
-        return [record for _, record in page], last
+                if len(page) == self.limit:
+                    return page, last_of_page
+                page.append(record)
+                last_of_page = last
+        is_cut_off = self.keep is not None and read >= _READ_MAX
+        return page, last if is_cut_off else None
 
 
 def newest(ports: Ports, walk: PageQueryPlan[T], *, total: Callable[[], int]) -> Page[T]:
@@ -102,40 +99,29 @@ def merge_partitions(
     # A partition rarely exceeds its share by more rows, if there are eight partitions.
     spare = 3 + limit // 16
     share = min(limit, -(-limit // len(partitions)) + spare)
-    read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)
-    answers = ports.gather(*read(partitions, share), *counters)
+
+    def read(partition: Partition, most: int) -> list[ItemRow]:
+        rows = ports.store.query(partition, newest_first=newest_first, limit=most, **bounds)
+        return list(rows)
+
+    def merge(runs: Iterable[list[ItemRow]]) -> list[ItemRow]:
+        rows = heapq.merge(*runs, key=lambda row: row.sk, reverse=newest_first)
+        return list(islice(rows, limit))
+
+    reads: list[Callable[[], Any]] = [partial(read, each, share) for each in partitions]
+    answers = ports.gather(*reads, *counters)
     runs: dict[Partition, list[ItemRow]] = dict(zip(partitions, answers, strict=False))
-    first = _first(runs.values(), limit, newest_first=newest_first)
+    first = merge(runs.values())
     last = first[-1].sk if len(first) == limit else None
-
-    def is_short(run: list[ItemRow]) -> bool:
-        return len(run) == share and (last is None or (run[-1].sk > last) is newest_first)
-
-    short = [each for each, run in runs.items() if is_short(run)]
+    short = [
+        each
+        for each, run in runs.items()
+        if len(run) == share and (last is None or (run[-1].sk > last) is newest_first)
+    ]
     if short and share < limit:
-        runs |= zip(short, ports.gather(*read(short, limit)), strict=True)
-    rows = _first(runs.values(), limit, newest_first=newest_first)
-    return rows, sum(answers[len(partitions) :])
-
-
-def _reads(
-    ports: Ports,
-    partitions: Sequence[Partition],
-    limit: int,
-    *,
-    bounds: RowBounds,
-    newest_first: bool,
-) -> list[Callable[[], Any]]:
-    def read(partition: Partition) -> list[ItemRow]:
-        found = ports.store.query(partition, newest_first=newest_first, limit=limit, **bounds)
-        return list(found)
-
-    return [partial(read, each) for each in partitions]
-
-
-def _first(runs: Iterable[list[ItemRow]], limit: int, *, newest_first: bool) -> list[ItemRow]:
-    in_order = heapq.merge(*runs, key=lambda entry: entry.sk, reverse=newest_first)
-    return list(islice(in_order, limit))
+        rest = ports.gather(*(partial(read, each, limit) for each in short))
+        first = merge((runs | dict(zip(short, rest, strict=True))).values())
+    return first, sum(answers[len(partitions) :])
 
 
 def count(ports: Ports, *addresses: Address, names: Iterable[str] = ("count",)) -> int:

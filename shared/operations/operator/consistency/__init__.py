@@ -5,6 +5,7 @@ Repairs choose the safe side: a warrant or key that is revoked in one record is 
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
@@ -60,7 +61,18 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
         found = [each for each in examine(ports, operator.tenant_id) if each.changes]
         if not found:
             return list(repaired)
-        repaired |= dict.fromkeys(each.problem for each in found if _write(ports, operator, each))
+        for each in found:
+            entries = []
+            if (event := each.event) is not None:
+                settings = tenants.settings(ports, operator.tenant_id)
+                action, subject, details = event.action, event.resource_id, event.details
+                entries = [
+                    audit.entry(ports, operator, action, subject, settings=settings, **details)
+                ]
+            # If the records have changed since, the next round compares them again.
+            with suppress(PreconditionFailed):
+                ports.store.write(*each.changes, *entries)
+                repaired[each.problem] = None
     raise Unavailable("records change during the repair; stop other writers, and repeat")
 
 
@@ -70,18 +82,3 @@ def _look(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             yield from check(ports, tenant_id)
         except DataCorrupt as error:
             yield Inconsistency(str(error))
-
-
-def _write(ports: Ports, operator: Caller, inconsistency: Inconsistency) -> bool:
-    """Write a repair and its audit entry; return False if the records have changed since."""
-    entry, event = [], inconsistency.event
-    if event is not None:
-        settings = tenants.settings(ports, operator.tenant_id)
-        action, subject = event.action, event.resource_id
-        details = event.details
-        entry = [audit.entry(ports, operator, action, subject, settings=settings, **details)]
-    try:
-        ports.store.write(*inconsistency.changes, *entry)
-    except PreconditionFailed:
-        return False
-    return True

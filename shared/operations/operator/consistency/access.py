@@ -8,7 +8,7 @@ disabled, the repair disables the account.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shared.model import api_keys, service_accounts
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
@@ -40,41 +40,50 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if ports.store.get(count_address) == before:
         yield from check_counter(count_address, before, {"count": len(keys)}, what="API keys")
     usages = {e.sk: Usage.from_item(e.item) for e in ports.store.query(api_keys.usage(tenant_id))}
-    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted_partition(tenant_id)))
-    deleted = {each.id: each.digest for each in found if each.digest}
+    rows = ports.store.query(tombstones_model.deleted_partition(tenant_id))
+    deleted = {each.id: each.digest for each in Tombstone.from_rows(rows) if each.digest}
     for key_id in sorted(deleted.keys() & keys.keys()):
-        yield _deletion(keys.pop(key_id))
+        # Later checks repair the usage and the account of the key.
+        key = keys.pop(key_id)
+        changes = Delete(key.address, VersionIs(key.version)), *api_key_end.deletion_changes(key)
+        yield Inconsistency(f"the API key {key.id} was deleted, but still exists", changes)
     digests = deleted | {each: usage.digest for each, usage in usages.items() if usage.digest}
-    yield from _credentials(ports, tenant_id, keys, digests)
-    yield from _notes(ports, tenant_id, keys, digests)
-    yield from _usages(tenant_id, keys, set(usages))
-    yield from _listings(ports, keys)
+    digests |= {key.id: key.digest for key in keys.values()}
+    yield from _check_credentials(ports, tenant_id, keys, digests)
+    yield from _check_notes(ports, tenant_id, keys, digests)
+    yield from _check_usages(tenant_id, keys, set(usages))
+    # Makers list their keys. The lists serve to revoke the keys of a person.
+    makers = {place: key for key in keys.values() for place in key.listings}
+    listed = ports.store.get_many(makers) if makers else {}
+    for place in sorted(makers.keys() - listed.keys(), key=lambda each: (each.pk, each.sk)):
+        key = makers[place]
+        unchanged = Check(key.address, VersionIs(key.version))
+        yield Inconsistency(
+            f"the API key {key.id} is missing from the list of its creator",
+            (Put(place, {"id": key.id}, Expect.ABSENT), unchanged),
+        )
 
 
-def _deletion(key: ApiKey) -> Inconsistency:
-    """Delete a key that has a tombstone. Later checks repair its usage and account."""
-    return Inconsistency(
-        f"the API key {key.id} was deleted, but still exists",
-        (
-            Delete(key.address, VersionIs(key.version)),
-            *api_key_end.deletion_changes(key),
-        ),
-    )
-
-
-def _credentials(
+def _check_credentials(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """Check that exactly the active keys have a credential. `digests` may include more keys."""
-    addresses = {
-        key_id: api_keys.credential_address(digest)
-        for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
-    }
+    """Check that exactly the active keys of `digests` have a credential."""
+    addresses = {each: api_keys.credential_address(digest) for each, digest in digests.items()}
     items = ports.store.get_many(addresses.values())
     for key_id, address in addresses.items():
         item, key = items.get(address), keys.get(key_id)
         if key is not None and key.status is ApiKeyStatus.ACTIVE:
-            if item is None or _differs(Credential.from_item(item), key):
+            credential = None if item is None else Credential.from_item(item)
+            # The name gives no access.
+            if credential is None or credential != replace(
+                credential,
+                tenant_id=key.tenant_id,
+                key_id=key.id,
+                scopes=key.scopes,
+                expires_at=key.expires_at,
+                role=key.role,
+                networks=key.networks,
+            ):
                 problem = f"the API key {key.id} is active, but has no credential"
                 yield _revocation(ports, key, problem)
         elif item is not None:
@@ -87,36 +96,22 @@ def _credentials(
             )
 
 
-def _differs(credential: Credential, key: ApiKey) -> bool:
-    # The name gives no access.
-    wanted = replace(
-        credential,
-        tenant_id=key.tenant_id,
-        key_id=key.id,
-        scopes=key.scopes,
-        expires_at=key.expires_at,
-        role=key.role,
-        networks=key.networks,
-    )
-    return credential != wanted
-
-
-def _notes(
+def _check_notes(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
     """Check that only revoked keys have a note."""
     revoked = {each for each, key in keys.items() if key.status is ApiKeyStatus.REVOKED}
     addresses = {
         key_id: api_keys.revocation_note_address(digest)
-        for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
+        for key_id, digest in digests.items()
         if key_id not in revoked
     }
-    found = ports.store.get_many(addresses.values()) if addresses else {}
+    notes = ports.store.get_many(addresses.values()) if addresses else {}
     for key_id, address in addresses.items():
-        if address in found and key_id in keys:
+        if address in notes and key_id in keys:
             problem = f"the API key {key_id} is active, but has a revocation note"
             yield _revocation(ports, keys[key_id], problem)
-        elif address in found:
+        elif address in notes:
             absent = Check(api_keys.records(tenant_id).address(key_id), Expect.ABSENT)
             yield Inconsistency(
                 f"the API key {key_id} has no record, but has a revocation note",
@@ -139,20 +134,9 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
     )
 
 
-def _listings(ports: Ports, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
-    """Check that makers list their keys. The lists serve to revoke the keys of a person."""
-    places = {place: key for key in keys.values() for place in key.listings}
-    found = ports.store.get_many(places) if places else {}
-    for place in sorted(places.keys() - found.keys(), key=lambda each: (each.pk, each.sk)):
-        key = places[place]
-        unchanged = Check(key.address, VersionIs(key.version))
-        yield Inconsistency(
-            f"the API key {key.id} is missing from the list of its creator",
-            (Put(place, {"id": key.id}, Expect.ABSENT), unchanged),
-        )
-
-
-def _usages(tenant_id: str, keys: dict[str, ApiKey], ids: set[str]) -> Iterator[Inconsistency]:
+def _check_usages(
+    tenant_id: str, keys: dict[str, ApiKey], ids: set[str]
+) -> Iterator[Inconsistency]:
     partition = api_keys.usage(tenant_id)
     for key_id in sorted(keys.keys() - ids):
         change = Put(
@@ -167,15 +151,6 @@ def _usages(tenant_id: str, keys: dict[str, ApiKey], ids: set[str]) -> Iterator[
             f"the usage record of the API key {key_id} has no key",
             (Delete(partition.address(key_id), Expect.PRESENT), absent),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundAccount:
-    """Records of an account's keys, the key identifiers that the account lists, and credentials."""
-
-    keys: dict[str, ApiKey]
-    listed: set[str]
-    credentials: list[Credential]
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
@@ -193,12 +168,19 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         )
     keys = list(ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))))
     owners = {key.service_account_id for key in keys if key.service_account_id}
-    names = _names(ports, tenant_id)
+    prefix = service_accounts.name_address(tenant_id, "").sk
+    entries = ports.store.query(Partition(Table.KEYS, tenant_id), after=prefix, before=prefix + "~")
+    names = {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
     for account_id in sorted(owners | accounts.keys()):
         own = {key.id: key for key in keys if key.service_account_id == account_id}
-        found = _read_account_records(ports, tenant_id, account_id, own)
+        rows = ports.store.query(api_keys.owned_by(tenant_id, account_id))
+        addresses = [api_keys.credential_address(key.digest) for key in own.values()]
+        items = ports.store.get_many(addresses) if addresses else {}
+        credentials = [Credential.from_item(items[each]) for each in addresses if each in items]
+        listed = {row.sk for row in rows}
         if (account := accounts.get(account_id)) is None:
-            yield _restore_account(ports, tenant_id, account_id, names.get(account_id), found)
+            handle = tenants.settings(ports, tenant_id).handle
+            yield _restore_account(account_id, names.get(account_id), handle, own, credentials)
             continue
         if names.get(account_id) != account.name:
             change = Put(
@@ -209,80 +191,62 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             yield Inconsistency(
                 f"the name of the service account {account_id} is not reserved", (change,)
             )
-        yield from _check_account_keys(account, found)
-        yield from _check_disabled_account(account, found)
-
-
-def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
-    prefix = service_accounts.name_address(tenant_id, "").sk
-    entries = ports.store.query(Partition(Table.KEYS, tenant_id), after=prefix, before=prefix + "~")
-    return {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
-
-
-def _read_account_records(
-    ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]
-) -> _FoundAccount:
-    listed = ports.store.query(api_keys.owned_by(tenant_id, account_id))
-    addresses = [api_keys.credential_address(key.digest) for key in keys.values()]
-    items = ports.store.get_many(addresses) if addresses else {}
-    credentials = [
-        Credential.from_item(items[address]) for address in addresses if address in items
-    ]
-    return _FoundAccount(keys, {entry.sk for entry in listed}, credentials)
+        yield from _check_account(account, own, listed, credentials)
 
 
 def _restore_account(
-    ports: Ports, tenant_id: str, account_id: str, name: str | None, found_account: _FoundAccount
+    account_id: str,
+    name: str | None,
+    handle: str,
+    keys: dict[str, ApiKey],
+    credentials: list[Credential],
 ) -> Inconsistency:
     """Restore an account with keys but no record. It is disabled if one of its keys is."""
-    problem = f"the service account {account_id} owns API keys, but has no record"
     if name is None:
-        named = (each.identity.partition("@")[0] for each in found_account.credentials)
-        name = next(named, account_id.replace("_", "-"))
-    disabled = not found_account.credentials or any(
-        each.disabled for each in found_account.credentials
-    )
+        names = (each.identity.partition("@")[0] for each in credentials)
+        name = next(names, account_id.replace("_", "-"))
+    is_disabled = not credentials or any(each.disabled for each in credentials)
     account = ServiceAccount(
         id=account_id,
-        tenant_id=tenant_id,
+        tenant_id=next(iter(keys.values())).tenant_id,
         name=name,
-        email=identity(name, handle=tenants.settings(ports, tenant_id).handle),
+        email=identity(name, handle=handle),
         description=None,
-        status=AccountStatus.DISABLED if disabled else AccountStatus.ACTIVE,
-        created_at=min(key.created_at for key in found_account.keys.values()),
-        api_key_count=len(found_account.keys),
+        status=AccountStatus.DISABLED if is_disabled else AccountStatus.ACTIVE,
+        created_at=min(key.created_at for key in keys.values()),
+        api_key_count=len(keys),
     )
-    return Inconsistency(problem, (Put(account.address, account.to_item(), Expect.ABSENT),))
+    return Inconsistency(
+        f"the service account {account_id} owns API keys, but has no record",
+        (Put(account.address, account.to_item(), Expect.ABSENT),),
+    )
 
 
-def _check_account_keys(
-    account: ServiceAccount, found_account: _FoundAccount
+def _check_account(
+    account: ServiceAccount,
+    keys: dict[str, ApiKey],
+    listed: set[str],
+    credentials: list[Credential],
 ) -> Iterator[Inconsistency]:
+    """Check the count and the list of an account's keys, and that all are disabled with it."""
     partition = api_keys.owned_by(account.tenant_id, account.id)
     records = api_keys.records(account.tenant_id)
     changes: list[Change] = [
         Put(partition.address(key_id), {"id": key_id}, Expect.ABSENT)
-        for key_id in sorted(found_account.keys.keys() - found_account.listed)
+        for key_id in sorted(keys.keys() - listed)
     ]
-    for key_id in sorted(found_account.listed - found_account.keys.keys()):
+    for key_id in sorted(listed - keys.keys()):
         changes.append(Delete(partition.address(key_id), Expect.PRESENT))
         changes.append(Check(records.address(key_id), Expect.ABSENT))
-    if changes or account.api_key_count != len(found_account.keys):
-        counted = replace(
-            account, api_key_count=len(found_account.keys), version=account.version + 1
-        )
+    if changes or account.api_key_count != len(keys):
+        counted = replace(account, api_key_count=len(keys), version=account.version + 1)
         yield Inconsistency(
             f"the service account {account.id} counts {account.api_key_count} API keys and lists "
-            f"{len(found_account.listed)}, but there are {len(found_account.keys)}",
+            f"{len(listed)}, but there are {len(keys)}",
             (Put(account.address, counted.to_item(), VersionIs(account.version)), *changes),
         )
-
-
-def _check_disabled_account(
-    account: ServiceAccount, found_account: _FoundAccount
-) -> Iterator[Inconsistency]:
     is_disabled = account.status is AccountStatus.DISABLED
-    if all(each.disabled is is_disabled for each in found_account.credentials):
+    if all(each.disabled is is_disabled for each in credentials):
         return
     disabled = replace(account, status=AccountStatus.DISABLED, version=account.version + 1)
     yield Inconsistency(
@@ -291,7 +255,7 @@ def _check_disabled_account(
             Put(account.address, disabled.to_item(), VersionIs(account.version)),
             *(
                 Put(each.address, replace(each, disabled=True).to_item(), Expect.PRESENT)
-                for each in found_account.credentials
+                for each in credentials
                 if not each.disabled
             ),
             *srl_records.tombstone_counter_changes(account.tenant_id),

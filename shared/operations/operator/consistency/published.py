@@ -49,7 +49,14 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             yield Inconsistency(f"its feed is inconsistent: {error}", changes)
             yield from _unreadable(ports, tenant_id)
         return
-    if not _has_base(ports, newest, listed):
+    # Clients must be able to start from the current SRL and reach the feed head.
+    has_base = newest.base.version == listed.version and not newest.is_broken
+    if has_base:
+        try:
+            in_force.read_blob(ports, listed.base)
+        except DataCorrupt:
+            has_base = False
+    if not has_base:
         problem = "clients of its feed cannot start from the current SRL"
         yield from _without_list(ports, tenant_id, problem)
     yield from _unreadable(ports, tenant_id)
@@ -63,50 +70,31 @@ def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Incons
         )
 
 
-def _has_base(ports: Ports, newest: FeedHead, srl_head: SrlHead) -> bool:
-    """Return whether clients can start from the current SRL and reach the feed head."""
-    if newest.base.version != srl_head.version or newest.is_broken:
-        return False
-    try:
-        in_force.read_blob(ports, srl_head.base)
-    except DataCorrupt:
-        return False
-    return True
-
-
 def _check_feed_head(ports: Ports, tenant_id: str, item: Item, srl_head: SrlHead) -> FeedHead:
     """Return the feed head. Raises `DataCorrupt` if the feed cannot be continued."""
     newest = FeedHead.from_item(item)
     head = newest.signed_head
     if head.tenant_id != tenant_id:
         raise DataCorrupt("its feed head belongs to another tenant")
-    _check_signature(ports, tenant_id, newest, srl_head)
-    _check_base(head, srl_head)
-    _check_entries(ports, head)
-    return newest
-
-
-def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, srl_head: SrlHead) -> None:
-    item = ports.store.get(signers_partition(tenant_id).address(newest.key_id))
-    if item is None and newest.key_id == srl_head.key_id:
-        return  # The SRL signer is lost. A new one signs both with the next SRL.
-    public_key = SrlSigner.from_item(item).public_bytes if item else b""
-    signed = wire.signed_part(newest.payload)
-    if not item or not ed25519.is_signed(signed, newest.signature, public_key=public_key):
-        raise DataCorrupt("its feed head is not signed by an SRL signer")
-
-
-def _check_base(head: wire.SignedHead, srl_head: SrlHead) -> None:
+    signer = ports.store.get(signers_partition(tenant_id).address(newest.key_id))
+    # If the SRL signer is lost, a new one signs both with the next SRL.
+    if signer is not None or newest.key_id != srl_head.key_id:
+        public_key = SrlSigner.from_item(signer).public_bytes if signer else b""
+        signed = wire.signed_part(newest.payload)
+        if not signer or not ed25519.is_signed(signed, newest.signature, public_key=public_key):
+            raise DataCorrupt("its feed head is not signed by an SRL signer")
     base = head.base
     if head.sequence < (srl_head.sequence or 0):
         raise DataCorrupt("its feed head is older than the current SRL")
-    same = base.sequence, base.sha256.hex(), base.count
-    if base.version == srl_head.version and same != (
-        srl_head.sequence,
-        srl_head.payload_sha256,
-        srl_head.count,
+    listed = srl_head.sequence, srl_head.payload_sha256, srl_head.count
+    if base.version == srl_head.version and listed != (
+        base.sequence,
+        base.sha256.hex(),
+        base.count,
     ):
         raise DataCorrupt("its base has the version of the current SRL, but another content")
+    _check_entries(ports, head)
+    return newest
 
 
 def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
@@ -155,28 +143,35 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     signers = records.read_revoked_signers(ports, tenant_id)
     content = records.scan_revoked(ports, tenant_id, signers).content
     # Read before the feed: a change with a mark at its read still has the mark, or an entry.
-    marked = _read_marked_warrants(ports, tenant_id)
-    made = _expected_warrants(ports, tenant_id, head, revoked_ids(listed))
-    if made is not None:
+    signer_marks = ports.store.query(schedule.signers_marks(tenant_id))
+    signer_names = {
+        each for row in signer_marks for each in SignerOutboxMark.from_item(row.item).signers
+    }
+    partitions = schedule.warrant_marks(tenant_id)
+    marked = {row.sk for partition in partitions for row in ports.store.query(partition)}
+    marked.update(each for each, _ in read_signed_by(ports, tenant_id, signer_names))
+    expected = _expected_warrants(ports, tenant_id, head, revoked_ids(listed))
+    if expected is not None:
         ttl = tenants.settings(ports, tenant_id).srl_ttl
         wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-        yield from _lacking(ports, tenant_id, wanted - made - marked, signers)
-        for warrant_id in sorted(made - set(content.revoked_ids) - marked):
+        yield from _lacking(ports, tenant_id, wanted - expected - marked, signers)
+        for warrant_id in sorted(expected - set(content.revoked_ids) - marked):
             problem = f"the SRL contains {warrant_id}, which is not revoked"
             yield _missing_mark(tenant_id, warrant_id, problem)
     if counted.changes == head.changes:
-        yield from _state(ports, tenant_id, head, counted.tombstones)
-
-
-def _read_marked_warrants(ports: Ports, tenant_id: str) -> set[str]:
-    """Return the warrants with a mark, and the warrants of signers with a mark."""
-    signer_marks = ports.store.query(schedule.signers_marks(tenant_id))
-    pending = {
-        each for row in signer_marks for each in SignerOutboxMark.from_item(row.item).signers
-    }
-    changed = schedule.warrant_marks(tenant_id)
-    marked = {row.sk for partition in changed for row in ports.store.query(partition)}
-    return marked.union(each for each, _ in read_signed_by(ports, tenant_id, pending))
+        try:
+            signer = in_force.read_active_signer(ports, tenant_id)
+        except DataCorrupt:
+            return  # `srl_signers` reports this.
+        state = in_force.read_srl_state(ports, head, signer)
+        # The SRL state must have all tombstones (docs/adr/14).
+        if state.tombstones != records.read_tombstones(
+            ports, tenant_id, changes=counted.tombstones
+        ):
+            yield Inconsistency(
+                "the state of its SRL lacks a tombstone",
+                tuple(records.tombstone_counter_changes(tenant_id)),
+            )
 
 
 def _expected_warrants(
@@ -201,7 +196,12 @@ def _lacking(
     ports: Ports, tenant_id: str, lacking: set[str], signers: tuple[str, ...]
 ) -> Iterator[Inconsistency]:
     """Yield revoked warrants that are in neither the SRL nor the feed, grouped by signer."""
-    own = _by_themselves(ports, tenant_id, lacking)
+    addresses = {
+        each: revocations.shard_of(tenant_id, each).address(each) for each in sorted(lacking)
+    }
+    items = ports.store.get_many(addresses.values())
+    # The others are revoked by their signers only.
+    own = {each for each, address in addresses.items() if address in items}
     for warrant_id in sorted(own):
         yield _missing_mark(tenant_id, warrant_id, f"the SRL lacks {warrant_id}, which is revoked")
     for signer in signers if lacking - own else ():
@@ -215,29 +215,6 @@ def _lacking(
                     *records.tombstone_counter_changes(tenant_id),
                 ),
             )
-
-
-def _state(ports: Ports, tenant_id: str, head: SrlHead, changes: int) -> Iterator[Inconsistency]:
-    """Check that the SRL state has all tombstones (docs/adr/14)."""
-    try:
-        signer = in_force.read_active_signer(ports, tenant_id)
-    except DataCorrupt:
-        return  # `srl_signers` reports this.
-    state = in_force.read_srl_state(ports, head, signer)
-    if state.tombstones != records.read_tombstones(ports, tenant_id, changes=changes):
-        yield Inconsistency(
-            "the state of its SRL lacks a tombstone",
-            tuple(records.tombstone_counter_changes(tenant_id)),
-        )
-
-
-def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
-    """Return the warrants that are revoked directly."""
-    addresses = {
-        each: revocations.shard_of(tenant_id, each).address(each) for each in sorted(warrant_ids)
-    }
-    found = ports.store.get_many(addresses.values())
-    return {each for each, address in addresses.items() if address in found}
 
 
 def _missing_mark(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:

@@ -3,15 +3,14 @@
 If any of them shows that a warrant is revoked, the repair revokes it (CHECK-2).
 """
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from shared.model import identifiers, warrants
 from shared.model import revocations as model
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import identity
-from shared.model.items import ItemRow, Partition
+from shared.model.items import Partition
 from shared.model.lists import schedule
 from shared.model.records import moment
 from shared.model.revocations import LOST, Revocation, RevokedWarrant
@@ -25,45 +24,58 @@ from shared.ports.store import Change, Delete, Expect, Increment, Put, expect_ve
 
 _BATCH = 1000
 
-_Records = dict[str, list[str]]
-_Ends = dict[str, datetime | None]
-
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant's revocations. Raises `DataCorrupt`, `Unavailable`."""
-    records = _records(ports, tenant_id)
+    # The identifiers of revocations by warrant. A marked warrant may have none.
+    records: dict[str, list[str]] = {}
+    for partition in model.records(tenant_id):
+        for entry in ports.store.query(partition):
+            records.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
+    for partition in schedule.warrant_marks(tenant_id):
+        for entry in ports.store.query(partition):
+            records.setdefault(entry.sk, [])
     shards = model.shards(tenant_id)
     by_shard: dict[Partition, set[str]] = {shard: set() for shard in shards}
     for warrant_id in records:
         by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
     for index, shard in enumerate(shards):
-        before = counters.of_shard(ports, shard)
-        listed = dict(_read_shard(ports, shard))
-        yield from _check_count(ports, tenant_id, index, before["count"], len(listed))
-        wanted = sorted(listed.keys() | by_shard[shard])
-        yield from _check_torn_writes(ports, tenant_id, listed, wanted, records)
+        yield from _check_shard(ports, tenant_id, index, by_shard[shard], records)
 
 
-def _records(ports: Ports, tenant_id: str) -> _Records:
-    """Read the identifiers of revocations by warrant. A marked warrant may have none."""
-    found: _Records = {}
-    for entry in _entries(ports, model.records(tenant_id)):
-        found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
-    for entry in _entries(ports, schedule.warrant_marks(tenant_id)):
-        found.setdefault(entry.sk, [])
-    return found
-
-
-def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[ItemRow]:
-    return chain.from_iterable(ports.store.query(partition) for partition in partitions)
-
-
-def _read_shard(ports: Ports, shard: Partition) -> Iterator[tuple[str, datetime | None]]:
+def _check_shard(
+    ports: Ports,
+    tenant_id: str,
+    index: int,
+    warrant_ids: set[str],
+    records: Mapping[str, list[str]],
+) -> Iterator[Inconsistency]:
+    """Check the counters of a shard, and find torn writes to its warrants and `warrant_ids`."""
+    shard = model.shards(tenant_id)[index]
+    before = counters.of_shard(ports, shard)["count"]
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
-    found = (
-        (name, moment(page.values.get(name), "ends_at")) for page in pages for name in page.names
-    )
-    return chain(found, srl_records.read_ended(ports, shard))
+    ends = {name: moment(page.values.get(name), "ends_at") for page in pages for name in page.names}
+    ends.update(srl_records.read_ended(ports, shard))
+    # Otherwise revocations were created or deleted during the check.
+    if counters.of_shard(ports, shard)["count"] == before != len(ends):
+        counter = model.repaired_counter_address(shard)
+        amounts = {"count": len(ends) - before, "changes": 1}
+        yield Inconsistency(
+            f"the counters of {counter.pk} count {before} revoked warrants, but there are "
+            f"{len(ends)}",
+            (Increment(counter, amounts, Expect.ANYTHING),),
+            RepairEvent(AuditAction.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
+        )
+    rest = iter(sorted(ends.keys() | warrant_ids))
+    while batch := list(islice(rest, _BATCH)):
+        addresses = {each: warrants.warrant_address(tenant_id, each) for each in batch}
+        items = ports.store.get_many(addresses.values())
+        for warrant_id, address in addresses.items():
+            standing = WarrantState.of(items.get(address))
+            own = [standing.revocation_id] if standing.revocation_id else []
+            is_whole = (warrant_id in ends) == bool(own) and records.get(warrant_id, []) == own
+            if not is_whole or ends.get(warrant_id, standing.end) != standing.end:
+                yield from _check_warrant(ports, tenant_id, warrant_id, records.get(warrant_id, []))
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
@@ -74,36 +86,6 @@ def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None
         return RevokedWarrant.from_item(item)
     moved = (at for each, at in srl_records.read_ended(ports, shard) if each == warrant_id)
     return next((RevokedWarrant(at) for at in moved), None)
-
-
-def _check_count(
-    ports: Ports, tenant_id: str, index: int, before: int, number: int
-) -> Iterator[Inconsistency]:
-    shard = model.shards(tenant_id)[index]
-    if counters.of_shard(ports, shard)["count"] != before:
-        return  # Revocations were created or deleted during the check.
-    if before != number:
-        address = model.repaired_counter_address(shard)
-        yield Inconsistency(
-            f"the counters of {address.pk} count {before} revoked warrants, but there are {number}",
-            (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
-            RepairEvent(AuditAction.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
-        )
-
-
-def _check_torn_writes(
-    ports: Ports, tenant_id: str, ends: _Ends, wanted_ids: Iterable[str], records: _Records
-) -> Iterator[Inconsistency]:
-    rest = iter(wanted_ids)
-    while batch := list(islice(rest, _BATCH)):
-        addresses = {each: warrants.warrant_address(tenant_id, each) for each in batch}
-        items = ports.store.get_many(addresses.values())
-        for warrant_id, address in addresses.items():
-            standing = WarrantState.of(items.get(address))
-            own = [standing.revocation_id] if standing.revocation_id else []
-            is_whole = (warrant_id in ends) == bool(own) and records.get(warrant_id, []) == own
-            if not is_whole or ends.get(warrant_id, standing.end) != standing.end:
-                yield from _check_warrant(ports, tenant_id, warrant_id, records.get(warrant_id, []))
 
 
 def _check_warrant(
@@ -121,15 +103,33 @@ def _check_warrant(
         return
     record = _record(ports, tenant_id, warrant_id, standing, found)
     ends = None if listed is None else listed.ends_at
-    revoked = _with_revocation(standing, record, None if standing.ends_at else ends)
-    missing = _missing(standing, listed, found, record)
-    if listed is not None and ends != revoked.end:
-        missing.append("SRLs have another expiry")
+    revoked = standing
+    if not standing.revocation_id:
+        revoked = standing.with_revocation(
+            record.id,
+            at=record.created_at,
+            reason=record.reason,
+            ends_at=None if standing.ends_at else ends,
+        )
+    has_other_end = listed is not None and ends != revoked.end
+    flaws = {
+        "the check lacks it": not standing.revocation_id,
+        "SRLs lack it": listed is None,
+        "its record is missing": record not in found,
+        "it has several records": any(each.id != record.id for each in found),
+        "SRLs have another expiry": has_other_end,
+    }
+    missing = [name for name, applies in flaws.items() if applies]
     if not missing:
         return
     changes: list[Change] = [Put(address, revoked.to_item(), expect_version(standing.version))]
-    if listed is None or ends != revoked.end:
-        changes += _relist_changes(tenant_id, warrant_id, ends, revoked.end)
+    if listed is None or has_other_end:
+        # Its earlier expiry may have moved the warrant out of its shard.
+        place = model.shard_of(tenant_id, warrant_id).address(warrant_id)
+        changes.append(Put(place, RevokedWarrant(revoked.end).to_item(), Expect.ANYTHING))
+        if ends is not None:
+            moved = srl_records.ended_address(tenant_id, warrant_id, ends)
+            changes.append(Delete(moved, Expect.ANYTHING))
     if record not in found:
         address = model.record_address(tenant_id, record.id)
         changes.append(Put(address, record.to_item(), Expect.ABSENT))
@@ -162,34 +162,6 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
     ]
 
 
-def _relist_changes(
-    tenant_id: str, warrant_id: str, end: datetime | None, ends_at: datetime | None
-) -> list[Change]:
-    """Return writes that put a warrant into its shard. Its earlier expiry may have moved it out."""
-    listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
-    changes: list[Change] = [Put(listed, RevokedWarrant(ends_at).to_item(), Expect.ANYTHING)]
-    if end is not None:
-        changes.append(
-            Delete(srl_records.ended_address(tenant_id, warrant_id, end), Expect.ANYTHING)
-        )
-    return changes
-
-
-def _missing(
-    standing: WarrantState,
-    warrant: RevokedWarrant | None,
-    revocations: list[Revocation],
-    record: Revocation,
-) -> list[str]:
-    """Describe missing and superfluous records."""
-    return [
-        *([] if standing.revocation_id else ["the check lacks it"]),
-        *([] if warrant is not None else ["SRLs lack it"]),
-        *([] if record in revocations else ["its record is missing"]),
-        *([] if all(each.id == record.id for each in revocations) else ["it has several records"]),
-    ]
-
-
 def _record(
     ports: Ports,
     tenant_id: str,
@@ -210,14 +182,4 @@ def _record(
         standing.reason or LOST,
         standing.revoked_at or ports.now(),
         identity("system+repair", handle=handle),
-    )
-
-
-def _with_revocation(
-    standing: WarrantState, record: Revocation, ends_at: datetime | None
-) -> WarrantState:
-    if standing.revocation_id:
-        return standing
-    return standing.with_revocation(
-        record.id, at=record.created_at, reason=record.reason, ends_at=ends_at
     )

@@ -34,16 +34,17 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     is_in_order = True
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.current_id is None:
-            yield from _of_key(ports, key)
-            for found in chain(_out_of_order(ports, key), _only_in_order(ports, key)):
+            yield from _check_key(ports, key)
+            for inconsistency in _check_order(ports, key):
                 is_in_order = False
-                yield found
+                yield inconsistency
     if is_in_order and not records.is_end_index_complete(ports, tenant_id):
         problem = "the note that the index of signed warrants by expiry is complete is missing"
         yield Inconsistency(problem, (records.end_index_complete_change(tenant_id),))
 
 
-def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+def _check_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    """Check the state of each warrant that a key signed, and the counts of the key."""
     before = counters.of_signed(ports, key.tenant_id, key.id)
     recount: Counter[str] = Counter()
     known: set[str] = set()
@@ -51,7 +52,22 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     while batch := [WarrantRecord.from_item(entry.item) for entry in islice(rest, _BATCH)]:
         known.update(each.warrant_id for each in batch)
         recount.update(model.version_count(each.key_version) for each in batch)
-        yield from _standings(ports, key.tenant_id, batch)
+        addresses = {
+            each.warrant_id: model.warrant_address(key.tenant_id, each.warrant_id) for each in batch
+        }
+        items = ports.store.get_many(addresses.values())
+        for warrant in batch:
+            address = addresses[warrant.warrant_id]
+            standing = WarrantState.of(items.get(address))
+            name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
+            if standing.key_id is None:
+                change = _put_standing(address, standing, warrant)
+                yield Inconsistency(f"the check lacks {name}", (change,))
+            elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
+                yield Inconsistency(
+                    f"{name} belongs to {standing.key_id} in the check; if one of these keys is "
+                    "revoked, revoke the warrant itself"
+                )
     if known:
         recount["count"] = sum(recount.values())
     if counters.of_signed(ports, key.tenant_id, key.id) != before:
@@ -63,30 +79,25 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     yield from unlisted or miscounted
 
 
-def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    """Check that the index by expiry, which SRLs read, contains each warrant of a key."""
+def _check_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    """Check that the index by expiry, which SRLs read, has exactly the warrants of a key."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
-    rest = ports.store.query(model.signed_by(tenant_id, key.id))
+    signed = model.signed_by(tenant_id, key.id)
+    rest = ports.store.query(signed)
     while batch := [WarrantRecord.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
         sks = {
             each: order.address(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch
         }
-        held = ports.store.get_many(sks.values())
-        lost = [each for each, address in sks.items() if address not in held]
+        items = ports.store.get_many(sks.values())
+        lost = [each for each, address in sks.items() if address not in items]
         if lost:
             yield Inconsistency(
                 f"SRLs can miss {len(lost)} warrants signed by {key.id}, for example "
                 f"{lost[0].warrant_id}",
                 tuple(records.end_index_change(tenant_id, each) for each in lost),
             )
-
-
-def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    """Check that each warrant of the index by expiry is among the key's signed warrants."""
-    tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
     # Read before the signed warrants, which then include warrants signed in between.
     pages = list(ports.store.column(order, "key_version"))
-    signed = model.signed_by(tenant_id, key.id)
     known = {WarrantRecord.from_item(row.item).warrant_id for row in ports.store.query(signed)}
     for sk, version in ((sk, page.values.get(sk)) for page in pages for sk in page.names):
         warrant_id, ends_at = model.of_by_end(sk)
@@ -117,35 +128,18 @@ def _put_standing(address: Address, standing: WarrantState, warrant: WarrantReco
     return Put(address, whole.to_item(), expect_version(standing.version))
 
 
-def _standings(
-    ports: Ports, tenant_id: str, signed: list[WarrantRecord]
-) -> Iterator[Inconsistency]:
-    """Check that the state of each warrant names the key that signed it."""
-    addresses = {
-        each.warrant_id: model.warrant_address(tenant_id, each.warrant_id) for each in signed
-    }
-    items = ports.store.get_many(addresses.values())
-    for warrant in signed:
-        address = addresses[warrant.warrant_id]
-        standing = WarrantState.of(items.get(address))
-        name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
-        if standing.key_id is None:
-            yield Inconsistency(
-                f"the check lacks {name}", (_put_standing(address, standing, warrant),)
-            )
-        elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
-            yield Inconsistency(
-                f"{name} belongs to {standing.key_id} in the check; if one of these keys is "
-                "revoked, revoke the warrant itself"
-            )
-
-
 def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterator[Inconsistency]:
     """Yield warrants that a key signed according to the audit log, but that it does not list."""
+    # One more day, because a clock may have been ahead.
+    end = max(ports.now(), key.created_at) + timedelta(days=1)
+    months = audit_log.months(key.tenant_id, EntryFilters(start=key.created_at, end=end))
     signed = {
         str(entry.details["warrant_id"]): entry
-        for entry in _signatures(ports, key)
-        if entry.details.get("warrant_id") not in known_ids
+        for partition in chain.from_iterable(partitions for _, partitions in months)
+        for entry in AuditEntry.from_rows(ports.store.query(partition))
+        if entry.action is AuditAction.KEY_SIGN
+        and entry.resource_id == key.id
+        and entry.details.get("warrant_id") not in known_ids
     }
     addresses = {each: model.warrant_address(key.tenant_id, each) for each in signed}
     items = ports.store.get_many(addresses.values())
@@ -162,14 +156,3 @@ def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterat
             f"the list of warrants signed by {key.id} lacks the warrant {warrant_id}",
             (Put(address, warrant.to_item(), Expect.ABSENT),),
         )
-
-
-def _signatures(ports: Ports, key: SigningKey) -> Iterator[AuditEntry]:
-    now = ports.now()
-    # One more day, because a clock may have been ahead.
-    span = EntryFilters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
-    months = audit_log.months(key.tenant_id, span)
-    for partition in chain.from_iterable(partitions for _, partitions in months):
-        for entry in AuditEntry.from_rows(ports.store.query(partition)):
-            if entry.action is AuditAction.KEY_SIGN and entry.resource_id == key.id:
-                yield entry

@@ -4,7 +4,7 @@ If the record or the marker of a key shows that it is revoked, the repair revoke
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from shared.model import identifiers, revocations
@@ -41,26 +41,22 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for key in keys.values():
         if key.current_id is None:
             yield from _versions(ports, key, keys)
-        lost = [each for each in key.ancestors if each not in keys]
-        if lost:
-            yield _without_ancestor(ports, key, lost[0])
+        lost_ids = [each for each in key.ancestors if each not in keys]
+        if lost_ids:
+            above = key.ancestors[key.ancestors.index(lost_ids[0]) + 1 :]
+            ancestor = _suspend_lost_key(ports, tenant_id, lost_ids[0], above)
+            ancestor = replace(ancestor, created_at=key.created_at)
+            yield Inconsistency(
+                f"the signing key {key.id} has the ancestor {ancestor.id}, which is missing",
+                (
+                    Put(ancestor.address, ancestor.to_item(), Expect.ABSENT),
+                    *srl_records.tombstone_counter_changes(tenant_id),
+                ),
+            )
     yield from _check_markers(ports, tenant_id, keys)
 
 
-def _without_ancestor(ports: Ports, key: SigningKey, key_id: str) -> Inconsistency:
-    """Restore a missing ancestor of a key, suspended and without its lost seed."""
-    above = key.ancestors[key.ancestors.index(key_id) + 1 :]
-    found = replace(_of_lost(ports, key.tenant_id, key_id, above), created_at=key.created_at)
-    return Inconsistency(
-        f"the signing key {key.id} has the ancestor {key_id}, which is missing",
-        (
-            Put(found.address, found.to_item(), Expect.ABSENT),
-            *srl_records.tombstone_counter_changes(key.tenant_id),
-        ),
-    )
-
-
-def _of_lost(
+def _suspend_lost_key(
     ports: Ports, tenant_id: str, key_id: str, ancestors: tuple[str, ...] = ()
 ) -> SigningKey:
     """Return a suspended record for a key if only its identifier is known."""
@@ -89,57 +85,65 @@ def _versions(
     partition = model.versions(key.tenant_id, key.id)
     pointers = {int(e.sk): str(e.item["id"]) for e in ports.store.query(partition)}
     own = [each for each in keys.values() if each.current_id == key.id]
-    records = {each.key_version: each for each in sorted(own, key=_says_less)}
-    for kept in records.values():
-        same = [each for each in own if each.key_version == kept.key_version]
+    records = {each.key_version: each for each in sorted(own, key=_rank)}
+    for record in records.values():
+        same = [each for each in own if each.key_version == record.key_version]
         if len(same) > 1:
-            yield _twice(kept, [each for each in same if each is not kept])
+            yield _merge_records(record, [each for each in same if each is not record])
     for version in sorted({*pointers, *records, *range(1, key.key_version)}):
         address = partition.address(model.version_sk(version))
-        record = records.get(version)
+        stored = records.get(version)
         name = f"version {version} of the signing key {key.id}"
-        if version >= key.key_version and _is_marked(ports, key, version):
-            yield _repair_rotation(ports, key, version + 1)
-        elif version >= key.key_version:
-            yield _undo_rotation(key, version, record, Delete(address, Expect.ANYTHING))
-        elif record is None:
-            # Keep the identifier that clients know, if the pointer has it.
-            record_id = pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY)
-            stub = _stub(key, version, record_id)
-            changes: list[Change] = [
+        if version >= key.key_version:
+            marker = revocations.marker_address(key.tenant_id, WarrantSigner(key.id, version))
+            # A version with a marker was superseded.
+            if ports.store.get(marker) is not None:
+                yield _repair_rotation(ports, key, version + 1)
+            else:
+                yield _undo_rotation(key, version, stored, Delete(address, Expect.ANYTHING))
+        elif stored is None:
+            stub = replace(
+                key,
+                # Keep the identifier that clients know, if the pointer has it.
+                id=pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY),
+                status=KeyStatus.ROTATED,
+                current_id=key.id,
+                key_version=version,
+                public_key=_UNKNOWN,
+                sealed_seed=None,
+                suspended_at=None,
+                revoked_at=None,
+                revoked_reason=None,
+                version=1,
+            )
+            changes = (
                 Put(stub.address, stub.to_item(), Expect.ABSENT),
-                Put(address, {"id": record_id}, Expect.ANYTHING),
+                Put(address, {"id": stub.id}, Expect.ANYTHING),
                 *srl_records.tombstone_counter_changes(key.tenant_id),
-            ]
-            yield Inconsistency(f"{name} has no record", tuple(changes))
-        elif pointers.get(version) != record.id:
-            change = Put(address, {"id": record.id}, Expect.ANYTHING)
+            )
+            yield Inconsistency(f"{name} has no record", changes)
+        elif pointers.get(version) != stored.id:
+            change = Put(address, {"id": stored.id}, Expect.ANYTHING)
             yield Inconsistency(f"{name} is missing from the list of the key's versions", (change,))
 
 
-def _says_less(record: SigningKey) -> tuple[bool, bool, str]:
+def _rank(record: SigningKey) -> tuple[bool, bool, str]:
     """Return a sort key for the records of one version. The last record is kept."""
     return record.status is KeyStatus.REVOKED, record.public_key != _UNKNOWN, record.id
 
 
-def _twice(other: SigningKey, others: list[SigningKey]) -> Inconsistency:
+def _merge_records(record: SigningKey, others: list[SigningKey]) -> Inconsistency:
     """Delete duplicate records of a version: a repair created one before the lost one arrived."""
-    known = (each.public_key for each in (other, *others) if each.public_key != _UNKNOWN)
-    whole = replace(other, public_key=next(known, _UNKNOWN), version=other.version + 1)
+    known = (each.public_key for each in (record, *others) if each.public_key != _UNKNOWN)
+    whole = replace(record, public_key=next(known, _UNKNOWN), version=record.version + 1)
     return Inconsistency(
-        f"version {other.key_version} of the signing key {other.current_id} has several records",
+        f"version {record.key_version} of the signing key {record.current_id} has several records",
         (
             *(Delete(each.address, VersionIs(each.version)) for each in others),
-            Put(other.address, whole.to_item(), VersionIs(other.version)),
-            *srl_records.tombstone_counter_changes(other.tenant_id),
+            Put(record.address, whole.to_item(), VersionIs(record.version)),
+            *srl_records.tombstone_counter_changes(record.tenant_id),
         ),
     )
-
-
-def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:
-    """Return whether a version has a marker, and was therefore superseded."""
-    marker = revocations.marker_address(key.tenant_id, WarrantSigner(key.id, version))
-    return ports.store.get(marker) is not None
 
 
 def _undo_rotation(
@@ -160,23 +164,6 @@ def _undo_rotation(
     )
 
 
-def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
-    """Create a record for a superseded version if only its number is known."""
-    return replace(
-        key,
-        id=record_id,
-        status=KeyStatus.ROTATED,
-        current_id=key.id,
-        key_version=version,
-        public_key=_UNKNOWN,
-        sealed_seed=None,
-        suspended_at=None,
-        revoked_at=None,
-        revoked_reason=None,
-        version=1,
-    )
-
-
 def _check_markers(
     ports: Ports, tenant_id: str, keys: dict[str, SigningKey]
 ) -> Iterator[Inconsistency]:
@@ -185,75 +172,72 @@ def _check_markers(
     before = ports.store.get(address)
     marked = {entry.sk for entry in ports.store.query(revocations.markers(tenant_id))}
     if ports.store.get(address) == before:
-        yield from _check_quota_count(
-            tenant_id, RevokedSignerCount.of(before), map(WarrantSigner.parse, marked)
-        )
-    yield from _waiting(ports, tenant_id, marked)
-    by_signer = {str(key.signer): key for key in keys.values()}
-    revoked = {name for name, key in by_signer.items() if key.status is KeyStatus.REVOKED}
-    for name in sorted(revoked - marked):
-        yield _missing_marker(ports, by_signer[name])
-    for name in sorted(marked - revoked):
-        yield from _check_revoked_state(ports, tenant_id, name, by_signer.get(name))
-
-
-def _waiting(ports: Ports, tenant_id: str, marked_ids: set[str]) -> Iterator[Inconsistency]:
-    """Find signers that block the feed although no other record shows that they are revoked."""
+        current = RevokedSignerCount.of(before)
+        counted = RevokedSignerCount.counting(map(WarrantSigner.parse, marked))
+        signers = counted.signers - current.signers
+        versions = counted.versions - current.versions
+        if signers or versions:
+            amounts = {"signers": signers, "versions": versions, "version": 1}
+            yield Inconsistency(
+                f"the count of revoked signing keys is wrong by {signers:+}, the count of versions "
+                f"by {versions:+}",
+                (Increment(address, amounts, Expect.ANYTHING), marks.keys_mark(tenant_id)),
+            )
+    # Signers can block the feed although no other record shows that they are revoked.
     for row in ports.store.query(schedule.signers_marks(tenant_id)):
-        for name in sorted({*SignerOutboxMark.from_item(row.item).signers} - marked_ids):
+        for name in sorted({*SignerOutboxMark.from_item(row.item).signers} - marked):
             marker = SignerRevocation(ports.now(), LOST)
             yield Inconsistency(
                 f"the feed waits for the revoked signing key {name}, which has no marker",
                 (verdicts.signer_revocation_change(tenant_id, WarrantSigner.parse(name), marker),),
             )
-
-
-def _check_quota_count(
-    tenant_id: str, revoked_signer_count: RevokedSignerCount, marked: Iterable[WarrantSigner]
-) -> Iterator[Inconsistency]:
-    counted = RevokedSignerCount.counting(marked)
-    signers, versions = (
-        counted.signers - revoked_signer_count.signers,
-        counted.versions - revoked_signer_count.versions,
-    )
-    if signers or versions:
-        amounts = {"signers": signers, "versions": versions, "version": 1}
-        change = Increment(revocations.marker_count_address(tenant_id), amounts, Expect.ANYTHING)
+    by_signer = {str(key.signer): key for key in keys.values()}
+    revoked = {name for name, key in by_signer.items() if key.status is KeyStatus.REVOKED}
+    for name in sorted(revoked - marked):
+        key = by_signer[name]
+        marker = SignerRevocation(key.revoked_at or ports.now(), key.revoked_reason or LOST)
         yield Inconsistency(
-            f"the count of revoked signing keys is wrong by {signers:+}, the count of versions by "
-            f"{versions:+}",
-            (change, marks.keys_mark(tenant_id)),
+            f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
+            (
+                verdicts.signer_revocation_change(tenant_id, key.signer, marker),
+                marks.signers_mark(tenant_id, [key.signer]),
+                *srl_records.tombstone_counter_changes(tenant_id),
+            ),
         )
+    for name in sorted(marked - revoked):
+        yield from _check_marker(ports, tenant_id, WarrantSigner.parse(name), by_signer.get(name))
 
 
-def _missing_marker(ports: Ports, key: SigningKey) -> Inconsistency:
-    marker = SignerRevocation(key.revoked_at or ports.now(), key.revoked_reason or LOST)
-    changes = [
-        verdicts.signer_revocation_change(key.tenant_id, key.signer, marker),
-        marks.signers_mark(key.tenant_id, [key.signer]),
-        *srl_records.tombstone_counter_changes(key.tenant_id),
-    ]
-    return Inconsistency(
-        f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
-        tuple(changes),
-    )
-
-
-def _of_marker(ports: Ports, tenant_id: str, signer: WarrantSigner) -> Iterator[Inconsistency]:
-    """Restore or rotate the key of a marker without a record.
+def _check_marker(
+    ports: Ports, tenant_id: str, signer: WarrantSigner, key: SigningKey | None
+) -> Iterator[Inconsistency]:
+    """Revoke the key of a marker, or restore or rotate it if the version has no record.
 
     If a superseded version has no record, `_versions` creates it.
     """
+    if key is not None:
+        revoked = key.revoke(ports.now(), reason=LOST)
+        yield Inconsistency(
+            f"the signing key {key.id} is revoked, but its record is not",
+            (
+                Put(key.address, revoked.to_item(), VersionIs(key.version)),
+                count_change(tenant_id, (key, -1), (revoked, 1)),
+                *srl_records.tombstone_counter_changes(tenant_id),
+            ),
+            RepairEvent(AuditAction.KEY_REVOKE, key.id, {"reason": LOST}),
+        )
+        return
     item = ports.store.get(model.keys(tenant_id).address(signer.key_id))
     number = signer.key_version or 0
     if item is None:
-        lost = replace(_of_lost(ports, tenant_id, signer.key_id), key_version=number + 1)
+        lost = _suspend_lost_key(ports, tenant_id, signer.key_id)
+        lost = replace(lost, key_version=number + 1)
         problem = f"the signing key {signer} is revoked, but has no record"
         yield Inconsistency(problem, (Put(lost.address, lost.to_item(), Expect.ABSENT),))
         return
-    key = SigningKey.from_item(item)
-    if key.key_version <= number:
-        yield _repair_rotation(ports, key, number + 1)
+    current = SigningKey.from_item(item)
+    if current.key_version <= number:
+        yield _repair_rotation(ports, current, number + 1)
 
 
 def _repair_rotation(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
@@ -267,22 +251,4 @@ def _repair_rotation(ports: Ports, key: SigningKey, number: int) -> Inconsistenc
             Put(key.address, rotated.to_item(), VersionIs(key.version)),
             *srl_records.tombstone_counter_changes(key.tenant_id),
         ),
-    )
-
-
-def _check_revoked_state(
-    ports: Ports, tenant_id: str, name: str, key: SigningKey | None
-) -> Iterator[Inconsistency]:
-    if key is None:
-        yield from _of_marker(ports, tenant_id, WarrantSigner.parse(name))
-        return
-    revoked = key.revoke(ports.now(), reason=LOST)
-    yield Inconsistency(
-        f"the signing key {key.id} is revoked, but its record is not",
-        (
-            Put(key.address, revoked.to_item(), VersionIs(key.version)),
-            count_change(tenant_id, (key, -1), (revoked, 1)),
-            *srl_records.tombstone_counter_changes(tenant_id),
-        ),
-        RepairEvent(AuditAction.KEY_REVOKE, key.id, {"reason": LOST}),
     )

@@ -21,37 +21,30 @@ from shared.ports.store import Check, Delete, Expect, Item, Put, VersionIs
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant and its SRLs. Raises `DataCorrupt`, `Unavailable`."""
-    yield from _names(ports, tenant_id)
-    yield from _lists(ports, tenant_id)
-
-
-def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     address = model.DIRECTORY.address(tenant_id)
     listed = ports.store.get(address)
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
-        yield _without_settings(DirectoryEntry.from_optional(listed), tenant_id)
-        return
-    settings = TenantSettings.from_item(item)
-    if listed is None:
-        entry = DirectoryEntry(tenant_id, settings.handle, settings.created_at)
-        change = Put(address, entry.to_item(), Expect.ABSENT)
-        yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
-    handle = model.handle_address(settings.handle)
-    if ports.store.get(handle) is None:
-        change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
-        yield Inconsistency(f"the name of the tenant {tenant_id} is not reserved", (change,))
+        entry = DirectoryEntry.from_optional(listed)
+        changes: tuple[Put, ...] = ()
+        if entry is not None:
+            settings = TenantSettings.initial(tenant_id, entry.handle, entry.created_at)
+            changes = (Put(settings.address, settings.to_item(), Expect.ABSENT),)
+        yield Inconsistency(f"the tenant {tenant_id} has no settings", changes)
+    else:
+        settings = TenantSettings.from_item(item)
+        if listed is None:
+            entry = DirectoryEntry(tenant_id, settings.handle, settings.created_at)
+            change = Put(address, entry.to_item(), Expect.ABSENT)
+            yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
+        handle = model.handle_address(settings.handle)
+        if ports.store.get(handle) is None:
+            change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
+            yield Inconsistency(f"the name of the tenant {tenant_id} is not reserved", (change,))
+    yield from _check_lists(ports, tenant_id)
 
 
-def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsistency:
-    problem = f"the tenant {tenant_id} has no settings"
-    if entry is None:
-        return Inconsistency(problem)
-    settings = TenantSettings.initial(tenant_id, entry.handle, entry.created_at)
-    return Inconsistency(problem, (Put(settings.address, settings.to_item(), Expect.ABSENT),))
-
-
-def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+def _check_lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Check that the SRL head is the newest, with a publication deadline and an issue time."""
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
@@ -61,7 +54,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         expected = VersionIs(head.version) if head else Expect.ABSENT
         yield Inconsistency(
             f"SRL version {published.version} was published, but is not current",
-            (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
+            (Put(address, published.to_item(), expected), *_turn_changes(published, tenant_id)),
         )
         return
     if head is None:
@@ -71,7 +64,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         change = Put(head.history_address(tenant_id), head.to_item(), Expect.ANYTHING)
         problem = f"SRL version {head.version} is missing from the history of publications"
         yield Inconsistency(problem, (change, in_force))
-    turns = _turn(head, tenant_id)
+    turns = _turn_changes(head, tenant_id)
     if len(ports.store.get_many(change.address for change in turns)) < len(turns):
         problem = "its SRL has no publication deadline"
         yield Inconsistency(problem, (*turns, in_force))
@@ -89,7 +82,7 @@ def newest(ports: Ports, tenant_id: str) -> SrlHead | None:
     return max(heads, key=lambda head: head.version, default=None)
 
 
-def _turn(head: SrlHead, tenant_id: str) -> list[Put]:
+def _turn_changes(head: SrlHead, tenant_id: str) -> list[Put]:
     turn = PublicationDeadline.after_publication(head, tenant_id)
     return [
         Put(turn.address, turn.to_item(), Expect.ANYTHING),
@@ -144,47 +137,34 @@ def check_srl_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     keys = {entry.sk: SrlSigner.from_item(entry.item) for entry in entries}
     active = [key for key in keys.values() if key.status is SrlSignerStatus.ACTIVE]
     if not active:
-        yield _without_signer(ports, tenant_id, keys.get(head.key_id))
+        signer = keys.get(head.key_id)
+        if signer is not None and signer.status is SrlSignerStatus.PENDING:
+            active_signer = signer.activate(ports.now())
+            put = Put(signer.address, active_signer.to_item(), VersionIs(signer.version))
+            problem = f"the SRL signer {signer.id} signed the current SRL, but is not active"
+        else:
+            new = srl_signers.create_signer(ports, tenant_id)
+            put = Put(new.address, new.to_item(), Expect.ABSENT)
+            problem = "it has no active SRL signer; give verifiers the public key of the new signer"
+        yield Inconsistency(problem, (put,))
         return
     # As in `in_force`: the signer of the current SRL, otherwise the newest active one.
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
-            yield _revoke_signer(
-                key, f"the SRL signer {key.id} is active, but another signer signs"
-            )
-    yield from _pending(current, keys)
-
-
-def _without_signer(ports: Ports, tenant_id: str, key: SrlSigner | None) -> Inconsistency:
-    if key is not None and key.status is SrlSignerStatus.PENDING:
-        change = Put(key.address, key.activate(ports.now()).to_item(), VersionIs(key.version))
-        problem = f"the SRL signer {key.id} signed the current SRL, but is not active"
-        return Inconsistency(problem, (change,))
-    new = srl_signers.create_signer(ports, tenant_id)
-    return Inconsistency(
-        "it has no active SRL signer; give verifiers the public key of the new signer",
-        (Put(new.address, new.to_item(), Expect.ABSENT),),
-    )
-
-
-def _pending(current: SrlSigner, keys: dict[str, SrlSigner]) -> Iterator[Inconsistency]:
-    named = current.pending_id
-    if named is not None and (
-        named not in keys or keys[named].status is not SrlSignerStatus.PENDING
-    ):
+            problem = f"the SRL signer {key.id} is active, but another signer signs"
+            yield _revoke_signer(key, problem)
+    pending = [key for key in keys.values() if key.status is SrlSignerStatus.PENDING]
+    successor_id = current.pending_id
+    if successor_id is not None and successor_id not in [key.id for key in pending]:
+        alone = current.with_successor(None)
         yield Inconsistency(
-            f"the SRL signer {current.id} names {named} as its successor, which is not pending",
-            (
-                Put(
-                    current.address,
-                    current.with_successor(None).to_item(),
-                    VersionIs(current.version),
-                ),
-            ),
+            f"the SRL signer {current.id} names {successor_id} as its successor, which is not "
+            "pending",
+            (Put(current.address, alone.to_item(), VersionIs(current.version)),),
         )
-    for key in keys.values():
-        if key.status is SrlSignerStatus.PENDING and key.id != named:
+    for key in pending:
+        if key.id != successor_id:
             problem = f"the SRL signer {key.id} is pending, but the active signer does not name it"
             yield _revoke_signer(key, problem)
 
@@ -198,17 +178,17 @@ def _revoke_signer(key: SrlSigner, problem: str) -> Inconsistency:
 def check_webhooks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield the inconsistency of the tenant's webhooks. Raises `DataCorrupt`, `Unavailable`."""
     address = webhooks.count_address(tenant_id)
-    held = ports.store.get(address)
+    item = ports.store.get(address)
     number = sum(1 for _ in ports.store.query(webhooks.webhooks(tenant_id)))
-    count, version = (integer(held, name) if held else 0 for name in ("count", "version"))
-    if count != number and ports.store.get(address) == held:
+    count, version = (integer(item, name) if item else 0 for name in ("count", "version"))
+    if count != number and ports.store.get(address) == item:
         yield Inconsistency(
             f"the count of webhooks is wrong by {number - count:+}",
             (
                 Put(
                     address,
                     {"count": number, "version": version + 1},
-                    VersionIs(version) if held else Expect.ABSENT,
+                    VersionIs(version) if item else Expect.ABSENT,
                 ),
             ),
         )

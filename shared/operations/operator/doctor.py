@@ -78,7 +78,14 @@ def examine(
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
-    write = Probe("RESCIND_STORE", lambda: _write_and_delete(ports), "written to")
+    def write_and_delete() -> None:
+        # The disk may be full, or the tables read-only.
+        for table in (Table.KEYS, Table.REVOCATIONS):
+            address = Address(table, "doctor", secrets.token_hex(8))
+            ports.store.write(Put(address, {}, Expect.ABSENT))
+            ports.store.write(Delete(address, Expect.PRESENT))
+
+    write = Probe("RESCIND_STORE", write_and_delete, "written to")
     failed: set[str] = set()
     for probe in (*readiness.read_probes(ports), write):
         if probe.setting in failed:
@@ -93,14 +100,6 @@ def _places(ports: Ports) -> Iterator[Finding]:
                 "check that it exists and has space, that its name is right, and that this user "
                 "may read and write it",
             )
-
-
-def _write_and_delete(ports: Ports) -> None:
-    """Test writes to the tables: the disk may be full, or the tables read-only."""
-    for table in (Table.KEYS, Table.REVOCATIONS):
-        probe = Address(table, "doctor", secrets.token_hex(8))
-        ports.store.write(Put(probe, {}, Expect.ABSENT))
-        ports.store.write(Delete(probe, Expect.PRESENT))
 
 
 def _damage(ports: Ports) -> Iterator[Finding]:
@@ -151,14 +150,11 @@ def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     for turn in PublicationDeadline.from_rows(ports.store.query(TURNS)):
         if turn.tenant_id not in known:
             known.add(turn.tenant_id)
-            yield DirectoryEntry(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
-
-
-def _handle(ports: Ports, tenant_id: str) -> str:
-    try:
-        return tenants.settings(ports, tenant_id).handle
-    except RescindError:
-        return tenant_id  # `consistency` reports the missing records.
+            try:
+                handle = tenants.settings(ports, turn.tenant_id).handle
+            except RescindError:
+                handle = turn.tenant_id  # `consistency` reports the missing records.
+            yield DirectoryEntry(turn.tenant_id, handle, turn.due_at)
 
 
 def _tenant(

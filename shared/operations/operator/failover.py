@@ -5,7 +5,7 @@ the last writes not at all. Partial changes are repaired to the safe side.
 """
 
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +19,7 @@ from shared.model.audit import audit_log
 from shared.model.audit.audit_log import AuditEntry
 from shared.model.deployment import FENCED_SECONDS
 from shared.model.fleet.authorizers import registered_address
-from shared.model.items import Address, Item, Partition, Table
+from shared.model.items import Address, Table
 from shared.model.tenants import DirectoryEntry, TenantSettings, settings_address
 from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import operation, tenants
@@ -132,31 +132,24 @@ def _remove_unproven(ports: Ports) -> int:
     """
     removed = 0
     for address, item in ports.store.everything(Table.KEYS):
-        if idempotency.is_outcome_at(address) or _is_orphan(ports, address, item):
+        is_unproven = idempotency.is_outcome_at(address)
+        if not is_unproven and api_keys.is_credential_at(address):
+            credential = Credential.from_item(item)
+            record = api_keys.records(credential.tenant_id).address(credential.key_id)
+            is_unproven = ports.store.get(record) is None
+        if is_unproven:
             ports.store.write(Delete(address, Expect.ANYTHING))
             removed += 1
         if address == settings_address(address.pk):
-            _list_tenant(ports, TenantSettings.from_item(item))
+            settings = TenantSettings.from_item(item)
+            entry = DirectoryEntry(settings.tenant_id, settings.handle, settings.created_at)
+            # The tenant may be missing from the directory.
+            with suppress(PreconditionFailed):
+                ports.store.write(Put(entry.address, entry.to_item(), Expect.ABSENT))
     return removed
 
 
-def _list_tenant(ports: Ports, settings: TenantSettings) -> None:
-    """Add a tenant to the directory if it is missing."""
-    entry = DirectoryEntry(settings.tenant_id, settings.handle, settings.created_at)
-    with suppress(PreconditionFailed):
-        ports.store.write(Put(entry.address, entry.to_item(), Expect.ABSENT))
-
-
-def _is_orphan(ports: Ports, address: Address, item: Item) -> bool:
-    if not api_keys.is_credential_at(address):
-        return False
-    credential = Credential.from_item(item)
-    record = api_keys.records(credential.tenant_id).address(credential.key_id)
-    return ports.store.get(record) is None
-
-
 _BATCH: Final = 100
-_Standings = list[tuple[str, str, WarrantState]]
 
 
 def _show_standings(ports: Ports) -> None:
@@ -164,46 +157,38 @@ def _show_standings(ports: Ports) -> None:
 
     A check reads the state. SRLs, the feed and the repairs start from the records written here.
     """
-    found = _standings(ports)
-    while batch := list(islice(found, _BATCH)):
-        changes = [*_unlisted_mark_changes(ports, batch), *_out_of_order(ports, batch)]
+    standings = (
+        (*name, WarrantState.from_item(item))
+        for address, item in ports.store.everything(Table.REVOCATIONS)
+        if (name := warrants.of_warrant_address(address))
+    )
+    while batch := list(islice(standings, _BATCH)):
+        changes: list[Change] = []
+        # Revoked warrants that are not in any SRL get a mark.
+        places: dict[tuple[str, str], list[Address]] = {}
+        for tenant_id, warrant_id, standing in batch:
+            if standing.revocation_id:
+                shard = revocations.shard_of(tenant_id, warrant_id)
+                places[tenant_id, warrant_id] = [shard.address(warrant_id)]
+                if (end := standing.end) is not None:
+                    moved = ended_address(tenant_id, warrant_id, end)
+                    places[tenant_id, warrant_id].append(moved)
+        listed = ports.store.get_many(chain.from_iterable(places.values())) if places else {}
+        for (tenant_id, warrant_id), addresses in places.items():
+            if not any(each in listed for each in addresses):
+                changes.append(marks.warrant_mark(tenant_id, warrant_id))
+        # Signed warrants must be in the index by expiry.
+        puts = [
+            end_index_change(
+                tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), standing.ends_at)
+            )
+            for tenant_id, warrant_id, standing in batch
+            if (key_id := standing.key_id) and (version := standing.key_version)
+        ]
+        indexed = ports.store.get_many(each.address for each in puts) if puts else {}
+        changes += [each for each in puts if each.address not in indexed]
         for start in range(0, len(changes), MOST_CHANGES):
             ports.store.write(*changes[start : start + MOST_CHANGES])
-
-
-def _standings(ports: Ports) -> Iterator[tuple[str, str, WarrantState]]:
-    for address, item in ports.store.everything(Table.REVOCATIONS):
-        if named := warrants.of_warrant_address(address):
-            yield *named, WarrantState.from_item(item)
-
-
-def _unlisted_mark_changes(ports: Ports, batch: _Standings) -> Iterator[Change]:
-    """Mark the revoked warrants that are not in any SRL."""
-    revoked = [each for each in batch if each[2].revocation_id]
-    places = {each[:2]: _listed_at(*each) for each in revoked}
-    held = ports.store.get_many(chain.from_iterable(places.values())) if places else {}
-    for (tenant_id, warrant_id), addresses in places.items():
-        if not any(each in held for each in addresses):
-            yield marks.warrant_mark(tenant_id, warrant_id)
-
-
-def _listed_at(tenant_id: str, warrant_id: str, standing: WarrantState) -> list[Address]:
-    shard = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
-    end = standing.end
-    return [shard] if end is None else [shard, ended_address(tenant_id, warrant_id, end)]
-
-
-def _out_of_order(ports: Ports, batch: _Standings) -> Iterator[Change]:
-    """Add signed warrants to the index by expiry."""
-    puts = [
-        end_index_change(
-            tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), each.ends_at)
-        )
-        for tenant_id, warrant_id, each in batch
-        if (key_id := each.key_id) and (version := each.key_version)
-    ]
-    held = ports.store.get_many(each.address for each in puts) if puts else {}
-    return (each for each in puts if each.address not in held)
 
 
 def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
@@ -213,15 +198,13 @@ def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
     """
     now = ports.now()
     months = {moment.strftime("%Y-%m"): moment for moment in (now, now - timedelta(days=28))}
-    found = [
-        entry
-        for moment in months.values()
-        for partition in audit_log.month(tenant_id, moment)
-        if (entry := _newest(ports, partition))
-    ]
-    return max(found, key=lambda entry: entry.id, default=None)
-
-
-def _newest(ports: Ports, partition: Partition) -> AuditEntry | None:
-    entries = AuditEntry.from_rows(ports.store.query(partition, newest_first=True))
-    return next((each for each in entries if not onboarding.is_of_operator(each)), None)
+    partitions = chain.from_iterable(
+        audit_log.month(tenant_id, moment) for moment in months.values()
+    )
+    newest = []
+    for partition in partitions:
+        entries = AuditEntry.from_rows(ports.store.query(partition, newest_first=True))
+        entry = next((each for each in entries if not onboarding.is_of_operator(each)), None)
+        if entry is not None:
+            newest.append(entry)
+    return max(newest, key=lambda entry: entry.id, default=None)

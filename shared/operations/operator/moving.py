@@ -9,7 +9,8 @@ store is in charge (OPS-13, OPS-16).
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 import cbor2
@@ -53,11 +54,6 @@ class MigrationPass:
     deleted: int = 0
     blobs: int = 0
 
-    @property
-    def changed_count(self) -> int:
-        """How many items differed."""
-        return self.put + self.deleted
-
 
 def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -> MigrationPass:
     """Copy differences to the target, and delete items from it that the source lacks.
@@ -68,8 +64,12 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
     done = MigrationPass()
     for tenant in tenants.directory(source):
         of = tenant.tenant_id
-        kept = chain.from_iterable(map(source.blobs.names, (native.folder(of), kept_folder(of))))
-        names = [*_srl_blob_names(source, of), *kept, *backup.blobs(source, of)]
+        names: list[str] = []
+        for head in in_force.read_srl_heads(source, of):
+            names += filter(None, (head.blob, head.packed, head.base, head.state))
+        for folder in (native.folder(of), kept_folder(of)):
+            names += source.blobs.names(folder)
+        names += backup.blobs(source, of)
         done.blobs += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
     for changes in _writes(_changes(source, target, done, report)):
         target.store.write(*changes)
@@ -110,28 +110,25 @@ def _changes(
 ) -> Iterator[Change]:
     for table in Table:
         for some in _batches(_moving(source, table)):
-            found = target.store.get_many(address for address, _ in some)
+            existing = target.store.get_many(address for address, _ in some)
             migration_pass.read += len(some)
             report(migration_pass.read)
             for address, item in some:
-                if not _is_alike(item, found.get(address)):
+                other = existing.get(address)
+                if (
+                    other is None
+                    or strip_wrapped_secrets(item) != strip_wrapped_secrets(other)
+                    or is_sealed(item) != is_sealed(other)
+                ):
                     migration_pass.put += 1
                     moved = rewrap_secrets(source, target, address, item)
                     yield Put(address, moved, Expect.ANYTHING)
         for some in _batches(_moving(target, table)):
-            kept = source.store.get_many(address for address, _ in some)
+            existing = source.store.get_many(address for address, _ in some)
             for address, _ in some:
-                if address not in kept:
+                if address not in existing:
                     migration_pass.deleted += 1
                     yield Delete(address, Expect.ANYTHING)
-
-
-def _is_alike(item: Item, other: Item | None) -> bool:
-    return (
-        other is not None
-        and strip_wrapped_secrets(item) == strip_wrapped_secrets(other)
-        and is_sealed(item) == is_sealed(other)
-    )
 
 
 def _batches(
@@ -154,12 +151,6 @@ def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
         size += own
     if group:
         yield group
-
-
-def _srl_blob_names(source: Ports, tenant_id: str) -> Iterator[str]:
-    """Yield the blobs of the SRLs with heads in the source."""
-    for head in in_force.read_srl_heads(source, tenant_id):
-        yield from filter(None, (head.blob, head.packed, head.base, head.state))
 
 
 def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
@@ -218,10 +209,10 @@ def rewrap_secrets(source: Ports, target: Ports, address: Address, item: Item) -
     Raises `DataCorrupt` if a secret cannot be unwrapped, has the seed of another key, or is of an
     unknown kind; `Unavailable`.
     """
-    made: dict[str, Value] = dict(item)
+    rewrapped: dict[str, Value] = dict(item)
     for seal in _seals(address, item):
-        made[seal.field] = target.sealer.seal(_unwrap(source, seal), context=seal.context)
-    return made
+        rewrapped[seal.field] = target.sealer.seal(_unwrap(source, seal), context=seal.context)
+    return rewrapped
 
 
 def is_same(source: Ports, target: Ports, address: Address, one: Item, other: Item) -> bool:
@@ -248,7 +239,15 @@ def _seals(address: Address, item: Item) -> Iterator[_WrappedField]:
         return
     kind = address.pk.partition("#")[2] if address.table is Table.KEYS else ""
     if kind == _WEBHOOKS:
-        yield from _webhook_seals(item)
+        webhook = webhooks.Webhook.from_item(item)
+        secret_fields = (
+            ("sealed_secret", webhook.sealed_secret, webhook.secret_number),
+            ("former_secret", webhook.former_secret, webhook.secret_number - 1),
+        )
+        for name, sealed, number in secret_fields:
+            if sealed is not None:
+                context = webhooks.seal_context(webhook.tenant_id, webhook.id, number)
+                yield _WrappedField(name, sealed, context)
     elif kind in _SIGNERS:
         signer = _SIGNERS[kind].from_item(item)
         if signer.sealed_seed is not None:
@@ -256,18 +255,6 @@ def _seals(address: Address, item: Item) -> Iterator[_WrappedField]:
             yield _WrappedField("sealed_seed", signer.sealed_seed, context, signer.public_key)
     else:
         raise DataCorrupt(f"an item of {address.pk} has a wrapped value of an unknown kind")
-
-
-def _webhook_seals(item: Item) -> Iterator[_WrappedField]:
-    webhook = webhooks.Webhook.from_item(item)
-    sealed = (
-        ("sealed_secret", webhook.sealed_secret, webhook.secret_number),
-        ("former_secret", webhook.former_secret, webhook.secret_number - 1),
-    )
-    for name, seal, number in sealed:
-        if seal is not None:
-            context = webhooks.seal_context(webhook.tenant_id, webhook.id, number)
-            yield _WrappedField(name, seal, context)
 
 
 def begin(source: Ports, target: Ports) -> None:
@@ -315,13 +302,19 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
         raise InvalidState("No migration between these two stores has begun.")
     if theirs.part is DeploymentPart.RECEIVING:
         copy(source, target)
-        _check(source, target)
+        for address in differences(source, target):
+            raise InvalidState(f"The target differs from the source in {address.pk} {address.sk}.")
+        for problem in backup.problems(target):
+            raise InvalidState(f"The target is incomplete: {problem}.")
         _transfer_leadership(source, target, ours, theirs)
     elif not has_moved:
         raise InvalidState("No migration between these two stores has begun.")
-    return [
-        (each.handle, _publish(target, each.handle, user)) for each in tenants.directory(target)
-    ]
+    published = []
+    for tenant in tenants.directory(target):
+        operator = onboarding.operator(target, handle=tenant.handle, user=user)
+        head = settle(partial(publication.publish, target, operator))
+        published.append((tenant.handle, head.version))
+    return published
 
 
 def _transfer_leadership(
@@ -344,16 +337,3 @@ def _transfer_leadership(
         )
     serving = theirs.next(part=DeploymentPart.SERVING)
     notes.write(target, theirs, serving)
-
-
-def _check(source: Ports, target: Ports) -> None:
-    """Raise `InvalidState` unless both stores are equal and the target's SRLs are intact."""
-    for address in differences(source, target):
-        raise InvalidState(f"The target differs from the source in {address.pk} {address.sk}.")
-    for problem in backup.problems(target):
-        raise InvalidState(f"The target is incomplete: {problem}.")
-
-
-def _publish(target: Ports, handle: str, user: str | None) -> int:
-    operator = onboarding.operator(target, handle=handle, user=user)
-    return settle(lambda: publication.publish(target, operator)).version

@@ -15,7 +15,6 @@ from typing import Final
 from shared.errors import ApprovalRequired, InvalidState, Unavailable
 from shared.model import tenants as model
 from shared.model import times
-from shared.model.callers import Caller
 from shared.model.identities.approvals import Approval, ProtectedAction
 from shared.model.items import Address, Item, Table, Value
 from shared.model.tenants import DirectoryEntry, TenantSettings
@@ -103,10 +102,8 @@ def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) 
     `user` is the same as in `create_tenant`. Raises the errors of `check_due`; `InvalidState` if
     the removal needs no approval.
     """
-    tenant_id, operator = (
-        check_due(ports, handle=handle),
-        onboarding.operator(ports, handle=handle, user=user),
-    )
+    tenant_id = check_due(ports, handle=handle)
+    operator = onboarding.operator(ports, handle=handle, user=user)
     if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
         raise InvalidState("The removal of this tenant requires no approval.")
     return approvals.create_request(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
@@ -128,44 +125,46 @@ def remove(
         for folder in model.blob_folders(tenant_id):
             for name in list(ports.blobs.names(folder)):
                 ports.blobs.remove(name)
-        found = _delete(ports, _rest(ports, tenant_id))
-        removed += found
-        if not found:
+        # The directory entry and the handles identify the tenant, so they are deleted last.
+        others = (
+            address
+            for table in Table
+            for address, item in ports.store.everything(table)
+            if not (table is Table.KEYS and address.pk.startswith("tenant"))
+            and model.is_of(tenant_id, address, item)
+        )
+        count = _delete(ports, others)
+        removed += count
+        if not count:
             return removed + _delete(ports, _of_keys(ports, tenant_id, "tenant"))
     raise Unavailable(
         "other processes still write records of the tenant; stop other writers, and repeat"
     )
 
 
-def _approval_changes(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
-    """Return the approval writes for the first step of a removal, if it needs an approval."""
-    tenant_id = operator.tenant_id
-    if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
-        return []
-    if approval_id is None:
-        raise ApprovalRequired(
-            "The removal requires an approval; request it with --request-approval."
-        )
-    found = approvals.usable(ports, operator, approval_id, [_REMOVE], tenant_id)
-    return approvals.use_changes(ports, operator, found, 1)
-
-
 def _begin(
     ports: Ports, tenant_id: str, handle: str, user: str | None, approval_id: str | None
 ) -> None:
+    """Take the first step of a removal, with its approval if it needs one."""
     entry = _entry(ports, tenant_id)
     if entry.removal_began:
         return
     settings = tenants.settings(ports, tenant_id)
     _check_grace(ports, settings)
     began = replace(entry, removal_began=True)
-    taken = _approval_changes(
-        ports, onboarding.operator(ports, handle=handle, user=user), approval_id
-    )
+    operator = onboarding.operator(ports, handle=handle, user=user)
+    approval_changes: list[Change] = []
+    if protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
+        if approval_id is None:
+            raise ApprovalRequired(
+                "The removal requires an approval; request it with --request-approval."
+            )
+        approval = approvals.usable(ports, operator, approval_id, [_REMOVE], tenant_id)
+        approval_changes = approvals.use_changes(ports, operator, approval, 1)
     ports.store.write(
         Put(began.address, began.to_item(), Expect.ANYTHING),
         Check(settings.address, VersionIs(settings.version)),
-        *taken,
+        *approval_changes,
     )
 
 
@@ -182,15 +181,6 @@ def _of_keys(ports: Ports, tenant_id: str, *prefixes: str) -> Iterator[Address]:
     for address, item in ports.store.everything(Table.KEYS):
         if address.pk.startswith(prefixes) and model.is_of(tenant_id, address, item):
             yield address
-
-
-def _rest(ports: Ports, tenant_id: str) -> Iterator[Address]:
-    """Yield all items of the tenant except its directory entry and handles, which identify it."""
-    for table in Table:
-        for address, item in ports.store.everything(table):
-            finds = table is Table.KEYS and address.pk.startswith("tenant")
-            if not finds and model.is_of(tenant_id, address, item):
-                yield address
 
 
 def _delete(ports: Ports, addresses: Iterator[Address]) -> int:

@@ -1,6 +1,5 @@
 """Marks on tenants that were restored to an earlier time, until their recovery is reviewed."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,8 +28,9 @@ def read_review(ports: Ports, tenant_id: str) -> UnreviewedRestore | None:
 def mark(ports: Ports, *, copied_at: datetime | None) -> None:
     """Mark all tenants as restored to `copied_at`, if it is known. Raises `Unavailable`."""
     for tenant in tenants.directory(ports):
-        made = UnreviewedRestore(tenant.tenant_id, times.truncate_to_second(ports.now()), copied_at)
-        ports.store.write(Put(made.address, made.to_item(), Expect.ANYTHING))
+        restored_at = times.truncate_to_second(ports.now())
+        review = UnreviewedRestore(tenant.tenant_id, restored_at, copied_at)
+        ports.store.write(Put(review.address, review.to_item(), Expect.ANYTHING))
 
 
 def are_other_tables(ports: Ports) -> bool:
@@ -95,25 +95,23 @@ def check_recovered(ports: Ports) -> None:
     It was restored and not recovered, or an older copy replaced the store. In the second case its
     records are older than its journal or a trust document.
     """
-    if waiting := list(_waiting(ports)):
-        raise InvalidSettings(
-            "RESCIND_STORE: the records were restored from a backup. Later revocations are "
-            "missing.",
-            *waiting,
-        )
-
-
-def _waiting(ports: Ports) -> Iterator[str]:
+    waiting: list[str] = []
     for tenant in tenants.directory(ports):
-        found = read_review(ports, tenant.tenant_id)
-        if found is not None and found.recovered_at is None:
-            yield f"Run: recover {tenant.handle}"
+        review = read_review(ports, tenant.tenant_id)
+        if review is not None and review.recovered_at is None:
+            waiting.append(f"Run: recover {tenant.handle}")
             continue
         try:
             journal.check_not_ahead(ports, tenant.tenant_id)
             _check_documents(ports, tenant.tenant_id)
         except DataCorrupt as error:
-            yield f"{tenant.handle}: {error}. Run: recover {tenant.handle}"
+            waiting.append(f"{tenant.handle}: {error}. Run: recover {tenant.handle}")
+    if waiting:
+        raise InvalidSettings(
+            "RESCIND_STORE: the records were restored from a backup. Later revocations are "
+            "missing.",
+            *waiting,
+        )
 
 
 def _check_documents(ports: Ports, tenant_id: str) -> None:

@@ -4,7 +4,7 @@ The last admin key is not protected here (APIKEY-7). Revoked keys must stay revo
 operator can create an admin key.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -46,7 +46,22 @@ def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
         _keep(run, tombstone)
         return _without_credential(run, tombstone)
     if tombstone.status is TombstoneStatus.DELETED:
-        run.ports.store.write(*_deletion(run, key, tombstone))
+        changes = [
+            Delete(key.address, VersionIs(key.version)),
+            *api_key_end.deletion_changes(key),
+            Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING),
+            Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING),
+        ]
+        if (owner := key.service_account_id) is not None:
+            account = service_accounts.accounts(run.tenant_id).address(owner)
+            listed = api_keys.owned_by(run.tenant_id, owner).address(key.id)
+            changes.append(Delete(listed, Expect.ANYTHING))
+            if run.ports.store.get(account) is not None:
+                amounts = {"api_key_count": -1, "version": 1}
+                changes.append(Increment(account, amounts, Expect.PRESENT))
+        changes += srl_records.tombstone_changes(run.tenant_id, tombstone)
+        changes.append(run.entry(AuditAction.API_KEY_DELETE, key.id, name=key.name))
+        run.ports.store.write(*changes)
         return f'Deleted again: API key {key.id} "{key.name}"'
     if key.status is api_keys.ApiKeyStatus.REVOKED:
         return _without_credential(run, tombstone)
@@ -74,14 +89,13 @@ def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
     ending = replace(
         key, expires_at=until, successor_id=tombstone.successor_id, version=key.version + 1
     )
+    changes: list[Change] = [Put(key.address, ending.to_item(), VersionIs(key.version))]
     item = run.ports.store.get(api_keys.credential_address(key.digest))
-    found = [] if item is None else [Credential.from_item(item)]
+    if item is not None:
+        credential = replace(Credential.from_item(item), expires_at=until)
+        changes.append(Put(credential.address, credential.to_item(), Expect.PRESENT))
     run.ports.store.write(
-        Put(key.address, ending.to_item(), VersionIs(key.version)),
-        *(
-            Put(each.address, replace(each, expires_at=until).to_item(), Expect.PRESENT)
-            for each in found
-        ),
+        *changes,
         *srl_records.tombstone_counter_changes(run.tenant_id),
         run.entry(
             AuditAction.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.format_utc(until)
@@ -101,21 +115,6 @@ def _without_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     return f"Removed: the credential of the API key {tombstone.id}"
 
 
-def _deletion(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
-    yield Delete(key.address, VersionIs(key.version))
-    yield from api_key_end.deletion_changes(key)
-    yield Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING)
-    yield Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING)
-    owner = key.service_account_id
-    if owner is not None:
-        account = service_accounts.accounts(run.tenant_id).address(owner)
-        yield Delete(api_keys.owned_by(run.tenant_id, owner).address(key.id), Expect.ANYTHING)
-        if run.ports.store.get(account) is not None:
-            yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
-    yield from srl_records.tombstone_changes(run.tenant_id, tombstone)
-    yield run.entry(AuditAction.API_KEY_DELETE, key.id, name=key.name)
-
-
 def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     address = service_accounts.accounts(run.tenant_id).address(tombstone.id)
     account = ServiceAccount.from_optional(run.ports.store.get(address))
@@ -132,7 +131,16 @@ def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
             run.entry(AuditAction.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
         )
         return f'Deleted again: service account {account.id} "{account.name}"'
-    credentials = list(_credentials(run, account))
+    owned = run.ports.store.query(api_keys.owned_by(run.tenant_id, account.id))
+    records = api_keys.records(run.tenant_id)
+    items = run.ports.store.get_many(records.address(each.sk) for each in owned)
+    keys = map(ApiKey.from_item, items.values())
+    items = run.ports.store.get_many([api_keys.credential_address(key.digest) for key in keys])
+    credentials = [
+        Put(credential.address, replace(credential, disabled=True).to_item(), Expect.PRESENT)
+        for credential in map(Credential.from_item, items.values())
+        if not credential.disabled
+    ]
     if account.status is service_accounts.AccountStatus.DISABLED and not credentials:
         return None
     disabled = replace(
@@ -152,18 +160,3 @@ def _keep(run: RecoveryRun, tombstone: Tombstone) -> None:
     address = model.deleted_partition(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:
         run.ports.store.write(*srl_records.tombstone_changes(run.tenant_id, tombstone))
-
-
-def _credentials(run: RecoveryRun, account: ServiceAccount) -> Iterator[Change]:
-    """Yield writes that disable the enabled credentials of an account."""
-    store = run.ports.store
-    owned = store.query(api_keys.owned_by(run.tenant_id, account.id))
-    records = api_keys.records(run.tenant_id)
-    keys = map(
-        ApiKey.from_item, store.get_many(records.address(each.sk) for each in owned).values()
-    )
-    addresses = [api_keys.credential_address(key.digest) for key in keys]
-    for credential in map(Credential.from_item, store.get_many(addresses).values()):
-        if not credential.disabled:
-            disabled = replace(credential, disabled=True)
-            yield Put(credential.address, disabled.to_item(), Expect.PRESENT)

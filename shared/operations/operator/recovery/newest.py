@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -81,7 +80,10 @@ def replay(
     theirs = {each.public_bytes for each in signers if each.status is SrlSignerStatus.REVOKED}
     known = _KnownKeys(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []
-    says_more = partial(_says_more, sequence=listed, changes=changes)
+
+    def says_more(record: JournalRecord) -> bool:
+        return record.sequence > listed or model.tombstones_of(record).changes > changes
+
     numbers = list(_believed_numbers(ports, tenant_id, known, says_more, gaps))[::-1]
     version = max((each.trust for each in numbers), default=0)
     found = [each for each in numbers if says_more(each)]
@@ -94,7 +96,16 @@ def replay(
         removed = removed.difference(entry.revoked).union(entry.removed)
         for each in entry.removed:
             revoked.pop(each, None)
-    ended = _merge_tombstones(found, changes, gaps)
+    # The tombstones of the records with new tombstones, newest last.
+    ended: list[Tombstones] = []
+    known_changes = changes
+    for record in found:
+        if record.changes > known_changes:
+            gaps.append(f"the journal lacks tombstones before its record {record.number}")
+        tombstones = model.tombstones_of(record)
+        if tombstones.changes > known_changes:
+            known_changes = tombstones.changes
+            ended.append(tombstones)
     return ReplayedJournal(
         found[-1].sequence,
         found[-1].issued_at,
@@ -104,10 +115,6 @@ def replay(
         version,
         tuple(gaps),
     )
-
-
-def _says_more(number: JournalRecord, sequence: int, changes: int) -> bool:
-    return number.sequence > sequence or model.tombstones_of(number).changes > changes
 
 
 def _believed_numbers(
@@ -183,21 +190,6 @@ def _entries(
 def _note_gap(after: int, until: int, gaps: list[str]) -> None:
     if until > after:
         gaps.append(f"the journal lacks the feed entries {after + 1} to {until}")
-
-
-def _merge_tombstones(
-    records: Sequence[JournalRecord], changes: int, gaps: list[str]
-) -> list[Tombstones]:
-    """Return the tombstones of the records with new tombstones, newest last."""
-    ended = []
-    for each in records:
-        if each.changes > changes:
-            gaps.append(f"the journal lacks tombstones before its record {each.number}")
-        tombstones = model.tombstones_of(each)
-        if tombstones.changes > changes:
-            changes = tombstones.changes
-            ended.append(tombstones)
-    return ended
 
 
 # How many states are searched for statements. Limited, because others may write to the bucket.
@@ -292,41 +284,16 @@ def find(
     keys = _trusted_keys(ports, tenant_id, states[:_ASKED], known, trusted_keys)
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
-    if lists and (not found or found[0].version < version):
-        doubts.append(f"SRL version {version} has no trusted state")
-    return NewestPublication(
-        version,
-        tuple(lists),
-        tuple(found),
-        tuple(doubts),
-        replay(
-            ports,
-            tenant_id,
-            keys,
-            found,
-            known.revoked,
-            recent_states=_read_recent_states(ports, tenant_id, states, found, version, keys),
-        ),
-    )
-
-
-def _read_recent_states(
-    ports: Ports,
-    tenant_id: str,
-    states: list[str],
-    found: list[SrlState],
-    version: int,
-    keys: set[bytes],
-) -> list[SrlState]:
-    """Return the states of the newest SRLs.
-
-    A state is stored before its SRL. A publication that was stopped in between left a state without
-    one.
-    """
+    recent_states = found
+    # A state is stored before its SRL. A publication that was stopped in between left a state
+    # without one.
     if found and found[0].version > version:
         older = [each for each in states if version_of(each) <= version]
-        found, _ = _states(ports, tenant_id, older, keys)
-    return found
+        recent_states, _ = _states(ports, tenant_id, older, keys)
+    if lists and (not found or found[0].version < version):
+        doubts.append(f"SRL version {version} has no trusted state")
+    replayed = replay(ports, tenant_id, keys, found, known.revoked, recent_states=recent_states)
+    return NewestPublication(version, tuple(lists), tuple(found), tuple(doubts), replayed)
 
 
 def read_newest(ports: Ports, tenant_id: str) -> NewestPublication:
@@ -381,17 +348,15 @@ def _trusted_keys(
 ) -> set[bytes]:
     """Return the trusted public keys: from records, `trusted_keys`, and statements."""
     keys = {*known_keys.keys, *trusted_keys}
-    forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
+    forms = []
+    for blob in states:
+        with suppress(DataCorrupt):
+            for form in content.read_unverified_statements(in_force.read_blob(ports, blob)):
+                with suppress(KeyError, TypeError, ValueError):
+                    if SuccessionStatement.parse(form).tenant_id == tenant_id:
+                        forms.append(form)
     # Includes keys of revoked signers, because SRLs that they signed were published.
     return keys | set(follow(keys, forms, revoked_keys=known_keys.revoked))
-
-
-def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
-    with suppress(DataCorrupt):
-        for form in content.read_unverified_statements(in_force.read_blob(ports, blob)):
-            with suppress(KeyError, TypeError, ValueError):
-                if SuccessionStatement.parse(form).tenant_id == tenant_id:
-                    yield form
 
 
 def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:

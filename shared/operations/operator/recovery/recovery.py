@@ -6,7 +6,7 @@ revoked warrants. Its state has the other revocations, deletions and suspensions
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +24,6 @@ from shared.model.lists.schedule import ISSUES, TURNS, PublicationDeadline, issu
 from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus, counter_address
 from shared.model.records import moment
-from shared.model.revocations import WarrantStatus
 from shared.model.signing_keys import SigningKey
 from shared.operations.access import api_key_end
 from shared.operations.audit import sealing
@@ -197,41 +196,28 @@ def _revoke_again(
     listed = sorted({*newest.revoked_ids, *warrant_ids})
     found = read_statuses(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
-    recorded = _recorded_ends(newest)
+    # The expiries in the newest states and the journal, as RFC 3339 text in UTC.
+    recorded = {each: at for state in newest.states for each, at in state.ends.items()}
+    for warrant_id, ends_at in newest.journal.revoked.items():
+        recorded.pop(warrant_id, None)
+        if ends_at is not None:
+            recorded[warrant_id] = times.format_utc(ends_at)
     for warrant_id in lost:
         is_signed = found[warrant_id].ends_at is not None
         _revoke(run, warrant_id, None if is_signed else _end(run, recorded.get(warrant_id)))
         run.report(f"Revoked again: {warrant_id}")
-    for warrant_id in _extended_since(run, newest, found, recorded):
-        _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
-        run.report(f"Extended again to its later expiry: {warrant_id}")
+    if any(each.version >= newest.version for each in newest.states):
+        ended = [each for each, verdict in found.items() if verdict.revoked and verdict.ends_at]
+        standings = changes.standings(run.ports, run.tenant_id, ended)
+        extended = [
+            each
+            for each, standing in standings.items()
+            if standing.is_extended_by(moment(recorded.get(each), "ends"))
+        ]
+        for warrant_id in extended:
+            _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
+            run.report(f"Extended again to its later expiry: {warrant_id}")
     return lost
-
-
-def _recorded_ends(newest: NewestPublication) -> dict[str, str]:
-    """Return the expiries in the newest states and the journal, as RFC 3339 text in UTC."""
-    ends = {each: at for state in newest.states for each, at in state.ends.items()}
-    later = newest.journal.revoked
-    kept = {each: at for each, at in ends.items() if each not in later}
-    return kept | {each: times.format_utc(at) for each, at in later.items() if at is not None}
-
-
-def _extended_since(
-    run: RecoveryRun,
-    newest: NewestPublication,
-    statuses: Mapping[str, WarrantStatus],
-    records: Mapping[str, str],
-) -> list[str]:
-    """Return the revoked warrants with a later expiry in the newest state than in the records."""
-    if all(each.version < newest.version for each in newest.states):
-        return []
-    ended = [each for each, verdict in statuses.items() if verdict.revoked and verdict.ends_at]
-    standings = changes.standings(run.ports, run.tenant_id, ended)
-    return [
-        each
-        for each, standing in standings.items()
-        if standing.is_extended_by(moment(records.get(each), "ends"))
-    ]
 
 
 def _revoke(run: RecoveryRun, warrant_id: str, end: datetime | None) -> None:
@@ -287,11 +273,19 @@ def restore_signers(
     archived = [each.revoke() for each in srl_signers.find_archived(records.values(), signers)]
     signers = (*signers, *archived)
     records |= srl_signers.read_by_ids(run.ports, run.tenant_id, [each.id for each in signers])
-    vouching = _vouching(records, signers)
+    # The newest signer with a seed in the records that is not revoked makes statements.
+    revoked = {each.id for each in signers if each.status is SrlSignerStatus.REVOKED}
+    sound = [
+        each
+        for each in records.values()
+        if each.sealed_seed is not None
+        and each.id not in revoked
+        and each.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.RETIRED)
+    ]
     for each in signers:
         run.settle(partial(_restore_signer_status, run, records.get(each.id), each, listed_until))
     if not any(each.status is SrlSignerStatus.ACTIVE for each in _records(run)):
-        run.report(settle(partial(_start_signer, run, vouching)))
+        run.report(settle(partial(_start_signer, run, sound[-1] if sound else None)))
     settle(partial(_require_one_active_signer, run, listed_until))
 
 
@@ -322,36 +316,15 @@ def _records(run: RecoveryRun) -> list[SrlSigner]:
     return [*([standby] if standby else []), *found]
 
 
-def _vouching(records: dict[str, SrlSigner], signers: tuple[SrlSigner, ...]) -> SrlSigner | None:
-    """Return the newest signer with a seed in the records that is not revoked, or None."""
-    revoked = {each.id for each in signers if each.status is SrlSignerStatus.REVOKED}
-    sound = [
-        each
-        for each in records.values()
-        if each.sealed_seed is not None
-        and each.id not in revoked
-        and each.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.RETIRED)
-    ]
-    return sound[-1] if sound else None
-
-
 def _restore_signer_status(
     run: RecoveryRun, record: SrlSigner | None, srl_signer: SrlSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
-        status = (
-            SrlSignerStatus.REVOKED
-            if srl_signer.status is SrlSignerStatus.REVOKED
-            else SrlSignerStatus.RETIRED
-        )
-        until = (
-            srl_signer.listed_until
-            if srl_signer.status is SrlSignerStatus.RETIRED
-            else listed_until
-        )
-        lost = replace(
-            srl_signer, status=status, listed_until=until, sealed_seed=None, pending_id=None
-        )
+        lost = replace(srl_signer, sealed_seed=None, pending_id=None)
+        if lost.status is not SrlSignerStatus.RETIRED:
+            lost = replace(lost, listed_until=listed_until)
+        if lost.status is not SrlSignerStatus.REVOKED:
+            lost = replace(lost, status=SrlSignerStatus.RETIRED)
         run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
             *srl_records.tombstone_counter_changes(run.tenant_id),
@@ -429,10 +402,8 @@ def far_above(
     rise by less than one sequence jump. Only few recoveries can end in that time, and each jumps.
     Raises `DataCorrupt`, `Unavailable`.
     """
-    listed, feed = (
-        in_force.read_srl_head(ports, tenant_id),
-        in_force.read_feed_head(ports, tenant_id),
-    )
+    listed = in_force.read_srl_head(ports, tenant_id)
+    feed = in_force.read_feed_head(ports, tenant_id)
     sequence = max(restored_position.sequence, feed.sequence if feed else 0)
     return RestoredPosition(
         max(restored_position.version, listed.version) + _LOST, sequence + _LOST
@@ -447,51 +418,41 @@ def end_keys(run: RecoveryRun, since: datetime | None) -> list[str]:
     """
     if since is None:
         return []
-    entries = sorted(_entries(run, since - _MARGIN), key=lambda each: each.id)
-    for each in entries:
-        if each.action is AuditAction.KEY_REVOKE:
-            _revoke_key(run, each)
-        elif each.action in (AuditAction.API_KEY_REVOKE, AuditAction.API_KEY_DELETE):
-            _end_api_key(run, each)
-    named = _still_revoked(entries)
+    span = EntryFilters(since - _MARGIN, max(since - _MARGIN, run.ports.now()))
+    rows = (
+        row
+        for _, partitions in audit_log.months(run.tenant_id, span)
+        for partition in partitions
+        for row in run.ports.store.query(partition, after=span.lower_bound)
+    )
+    # The warrants that were revoked and not unrevoked later.
+    named: dict[str, None] = {}
+    for entry in sorted((AuditEntry.from_item(row.item) for row in rows), key=lambda each: each.id):
+        if entry.action in _REVOKED:
+            named |= dict.fromkeys(audit_log.warrants_of({"details": entry.details}))
+        elif entry.action in _UNREVOKED:
+            for warrant_id in audit_log.warrants_of({"details": entry.details}):
+                named.pop(warrant_id, None)
+        else:
+            _end_key(run, entry)
     found = read_statuses(run.ports, run.tenant_id, named) if named else {}
     return [each for each in named if not found[each].revoked]
 
 
-def _entries(run: RecoveryRun, since: datetime) -> Iterator[AuditEntry]:
-    span = EntryFilters(since, max(since, run.ports.now()))
-    for _, partitions in audit_log.months(run.tenant_id, span):
-        for partition in partitions:
-            for row in run.ports.store.query(partition, after=span.lower_bound):
-                yield AuditEntry.from_item(row.item)
-
-
-def _still_revoked(entries: list[AuditEntry]) -> list[str]:
-    """Return the warrants that were revoked and not unrevoked later."""
-    named: dict[str, None] = {}
-    for each in entries:
-        ids = audit_log.warrants_of({"details": each.details})
-        if each.action in _REVOKED:
-            named |= dict.fromkeys(ids)
-        elif each.action in _UNREVOKED:
-            for warrant_id in ids:
-                named.pop(warrant_id, None)
-    return list(named)
-
-
-def _revoke_key(run: RecoveryRun, entry: AuditEntry) -> None:
-    item = run.ports.store.get(signing_keys.keys(run.tenant_id).address(entry.resource_id))
-    if item is not None:
-        revoked = SigningKey.from_item(item).revoke(entry.timestamp, reason=run.reason)
-        keys.apply(run, [revoked], is_behind=False)
-
-
-def _end_api_key(run: RecoveryRun, entry: AuditEntry) -> None:
-    item = run.ports.store.get(api_keys.records(run.tenant_id).address(entry.resource_id))
-    if item is not None:
-        key = ApiKey.from_item(item)
-        status = TombstoneStatus.REVOKED
-        if entry.action is AuditAction.API_KEY_DELETE:
-            status = TombstoneStatus.DELETED
-        tombstone = Tombstone(key.id, status, entry.timestamp, key.digest)
-        access.apply_to_keys(run, [tombstone])
+def _end_key(run: RecoveryRun, entry: AuditEntry) -> None:
+    """Revoke or delete the key of an entry again, if the entry ended a key that has a record."""
+    if entry.action is AuditAction.KEY_REVOKE:
+        address = signing_keys.keys(run.tenant_id).address(entry.resource_id)
+        signing_key = SigningKey.from_optional(run.ports.store.get(address))
+        if signing_key is not None:
+            revoked = signing_key.revoke(entry.timestamp, reason=run.reason)
+            keys.apply(run, [revoked], is_behind=False)
+    elif entry.action in (AuditAction.API_KEY_REVOKE, AuditAction.API_KEY_DELETE):
+        address = api_keys.records(run.tenant_id).address(entry.resource_id)
+        api_key = ApiKey.from_optional(run.ports.store.get(address))
+        if api_key is not None:
+            status = TombstoneStatus.REVOKED
+            if entry.action is AuditAction.API_KEY_DELETE:
+                status = TombstoneStatus.DELETED
+            tombstone = Tombstone(api_key.id, status, entry.timestamp, api_key.digest)
+            access.apply_to_keys(run, [tombstone])

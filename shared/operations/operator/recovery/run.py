@@ -70,10 +70,14 @@ def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = Fa
     leaves.
     """
     ports, tenant_id = run.ports, run.tenant_id
-    cut = _problem(run, newest)
-    if cut is not None:
-        run.report(f"Truncated: {cut}")
-    is_older = cut is not None or signers.find_unknown_tiles(ports, tenant_id) is not None
+    try:
+        anchored = {*newest.logs, *outside.all_anchors(ports, tenant_id, passes_over=True)}
+        reread(lambda: outside.compare_with_anchors(ports, tenant_id, anchored))
+        is_older = False
+    except DataCorrupt as error:
+        run.report(f"Truncated: {error}")
+        is_older = True
+    is_older = is_older or signers.find_unknown_tiles(ports, tenant_id) is not None
     if compare_all or is_older or not _has_entry_since(run, newest):
         anchored = {*newest.logs, *outside.all_anchors(ports, tenant_id, passes_over=True)}
         above = max((each.generation for each in anchored), default=0)
@@ -84,15 +88,6 @@ def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = Fa
         if begun is not None:
             run.report(f"The transparency log begins a new generation: {begun}")
     settle(lambda: _clear_latest_statement(run))
-
-
-def _problem(run: RecoveryRun, newest: NewestPublication) -> DataCorrupt | None:
-    try:
-        anchored = {*newest.logs, *outside.all_anchors(run.ports, run.tenant_id, passes_over=True)}
-        reread(lambda: outside.compare_with_anchors(run.ports, run.tenant_id, anchored))
-    except DataCorrupt as error:
-        return error
-    return None
 
 
 def _clear_latest_statement(run: RecoveryRun) -> None:

@@ -69,18 +69,20 @@ def publish(run: RecoveryRun) -> None:
 
 def _apply(run: RecoveryRun, version: int) -> None:
     ports, tenant_id = run.ports, run.tenant_id
-    before, newest = (
-        in_force.read_trust_head(ports, tenant_id),
-        in_force.read_feed_head(ports, tenant_id),
-    )
+    before = in_force.read_trust_head(ports, tenant_id)
+    newest = in_force.read_feed_head(ports, tenant_id)
     named = newest.signed_head.trust if newest is not None else None
     stored = documents.highest(ports, tenant_id)
     known = [version, stored, before.version if before else 0, named.number if named else 0]
     after = _follow_documents(ports, tenant_id, before, stored, run.report)
     if after is None:
         return
-    keys = _stored_keys(ports, tenant_id, after)
-    after = replace(after, floor=max(known) + _LEAP, keys_sha256=keys)
+    after = replace(after, floor=max(known) + _LEAP)
+    try:
+        published_keys.read_covered_keys(ports, tenant_id, after.keys_sha256)
+    except DataCorrupt:
+        # The key bundle is lost. The next document then covers the keys of the records.
+        after = replace(after, keys_sha256=b"")
     if before is None or after.version != before.version:
         run.report(f"Adopted: trust document {after.version}, pin {after.pin}")
     expect = VersionIs(before.version) if before else Expect.ABSENT
@@ -100,54 +102,37 @@ def _follow_documents(
     Without `previous`, or if its document is lost, the chain begins at the oldest stored document
     that its root keys signed. A copy may contain the item without the blob.
     """
-    held = _read_document(ports, tenant_id, previous, report)
-    head = previous if held else None
+    head = previous
+    state = None
+    if previous is not None:
+        try:
+            document = documents.read_document(ports, tenant_id, previous.version)
+            state = TrustState(tenant_id, previous.pin, document)
+        except DataCorrupt as error:
+            report(f"Skipped: {error}")
+            head = None
     if head is not None and head.version >= stored_version:
         return head
-    state = TrustState(tenant_id, head.pin, held) if head else None
     above = head.version if head else 0
     for version in sorted(
         each for each in documents.stored_versions(ports, tenant_id) if each > above
     ):
         try:
-            made = documents.read_document(ports, tenant_id, version)
-            state = state or TrustState(tenant_id, made.document.roots.pin)
-            state = following.follow(state, [made], ports.now())
+            document = documents.read_document(ports, tenant_id, version)
+            state = state or TrustState(tenant_id, document.document.roots.pin)
+            state = following.follow(state, [document], ports.now())
         except DataCorrupt as error:
             report(f"Skipped: {error}")
         except NotTrusted as error:
             report(f"Skipped: trust document {version} ({error.reason})")
         else:
-            head = TrustHead.with_document(head, made, keys_sha256=_covering(ports, made))
+            head = TrustHead.with_document(
+                head, document, keys_sha256=_find_covered_keys(ports, document)
+            )
     return head
 
 
-def _read_document(
-    ports: Ports, tenant_id: str, head: TrustHead | None, report: Callable[[str], None]
-) -> SignedDocument | None:
-    """Return the document of a head, or None if it is lost."""
-    if head is None:
-        return None
-    try:
-        return documents.read_document(ports, tenant_id, head.version)
-    except DataCorrupt as error:
-        report(f"Skipped: {error}")
-        return None
-
-
-def _stored_keys(ports: Ports, tenant_id: str, head: TrustHead) -> bytes:
-    """Return the hash of the key bundle of a head's document, or empty bytes if it is lost.
-
-    The next document then covers the keys of the records.
-    """
-    try:
-        published_keys.read_covered_keys(ports, tenant_id, head.keys_sha256)
-    except DataCorrupt:
-        return b""
-    return head.keys_sha256
-
-
-def _covering(ports: Ports, document: SignedDocument) -> bytes:
+def _find_covered_keys(ports: Ports, document: SignedDocument) -> bytes:
     """Return the hash of the key bundle of a document, or empty bytes if it is lost."""
     tenant_id = document.document.tenant_id
     for name in ports.blobs.names(model.keys_folder(tenant_id)):

@@ -13,7 +13,6 @@ from shared.model import api_keys, revocations, service_accounts, signing_keys, 
 from shared.model.api_keys import ApiKey, Usage
 from shared.model.deployment import UnreviewedRestore
 from shared.model.lists import schedule
-from shared.model.lists.content import SrlState
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import TURNS, PublicationDeadline
 from shared.model.lists.signers import ENDED, SrlSigner, SrlSignerStatus, signers_partition
@@ -69,7 +68,12 @@ def find_stale_tables(ports: Ports, tenant_id: str, newest: NewestPublication) -
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     counted = counters.of_tombstones(ports, tenant_id)
-    is_short = _is_short(ports, tenant_id, newest)
+    try:
+        feed = in_force.read_feed_head(ports, tenant_id)
+        is_short = feed is not None and feed.sequence < newest.journal.sequence
+    except DataCorrupt:
+        # The feed may end before the journal.
+        is_short = True
     # If there are two SRLs of one version, one was built from restored tables, but it is unknown
     # which.
     forked = len(newest.lists) > 1
@@ -79,16 +83,6 @@ def find_stale_tables(ports: Ports, tenant_id: str, newest: NewestPublication) -
         or forked,
         revocations=published < newest.version or is_short or forked,
     )
-
-
-def _is_short(ports: Ports, tenant_id: str, newest: NewestPublication) -> bool:
-    """Return whether the feed ends before the journal, as it may if the feed head is damaged."""
-    try:
-        feed = in_force.read_feed_head(ports, tenant_id)
-        end = None if feed is None else feed.sequence
-    except DataCorrupt:
-        return True
-    return end is not None and end < newest.journal.sequence
 
 
 def newest_scheduled_version(ports: Ports, tenant_id: str) -> int:
@@ -112,10 +106,7 @@ def unknown(
     if not reasons:
         return UnknownReason((), ())
     lines = chain(
-        _api_keys(ports, tenant_id),
-        _accounts(ports, tenant_id),
-        _signing_keys(ports, tenant_id),
-        _srl_signers(ports, tenant_id),
+        _list_live(ports, tenant_id),
         _disabled_since(ports, tenant_id, newest) if tables.keys else (),
         _find_unrevoked(ports, tenant_id, newest) if tables.revocations else (),
     )
@@ -135,28 +126,24 @@ def _reasons(
             what = "the journal, which ends at"
         yield f"The tables ({tables}) are older than {what} {times.format_utc(horizon)}."
     if mark or tables:
-        yield _horizon(horizon)
+        known = "no SRL exists, so all changes after the backup are unknown"
+        if horizon is not None:
+            known = (
+                f"revocations and ended keys and accounts until {times.format_utc(horizon)} are "
+                "known and applied again"
+            )
+        yield (
+            f"Horizon: {known}. Unknown after that time: revocations; ended API keys, service "
+            "accounts, signing keys and SRL signers. Lost since the backup: new resources and "
+            "changed settings."
+        )
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
     for doubt in newest.doubts:
         yield f"Not trusted and ignored: {doubt}."
 
 
-def _horizon(horizon: datetime | None) -> str:
-    """Describe the time until which all changes are known, and the unknown changes after it."""
-    known = "no SRL exists, so all changes after the backup are unknown"
-    if horizon is not None:
-        known = (
-            f"revocations and ended keys and accounts until {times.format_utc(horizon)} are known "
-            "and applied again"
-        )
-    return (
-        f"Horizon: {known}. Unknown after that time: revocations; ended API keys, service "
-        "accounts, signing keys and SRL signers. Lost since the backup: new resources and "
-        "changed settings."
-    )
-
-
-def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
+def _list_live(ports: Ports, tenant_id: str) -> Iterator[str]:
+    """Yield the active API keys, accounts and signing keys, and the current SRL signers."""
     keys = list(ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))))
     active = [key for key in keys if key.status is api_keys.ApiKeyStatus.ACTIVE]
     usage_of = api_keys.usage(tenant_id)
@@ -165,42 +152,36 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
         usage = Usage.from_optional(usages.get(usage_of.address(key.id))) or Usage()
         scopes, used = key.role or ", ".join(key.scopes), _moment(usage.last_used_at)
         yield f'active API key {key.id} "{key.name}" ({scopes}), last used {used}'
-
-
-def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
-    for entry in ports.store.query(service_accounts.accounts(tenant_id)):
-        account = ServiceAccount.from_item(entry.item)
+    for account in ServiceAccount.from_rows(
+        ports.store.query(service_accounts.accounts(tenant_id))
+    ):
         if account.status is service_accounts.AccountStatus.ACTIVE:
             name = f'active service account {account.id} "{account.name}"'
             yield f"{name}, API keys: {account.api_key_count}"
-
-
-def _srl_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
+    for signing_key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
+        if signing_key.status is KeyStatus.ACTIVE:
+            signed = warrants.signed_by(tenant_id, signing_key.id)
+            row = next(ports.store.query(signed, newest_first=True, limit=1), None)
+            used = _moment(None if row is None else WarrantRecord.from_item(row.item).signed_at)
+            name = f'active signing key {signing_key.id} "{signing_key.name}"'
+            yield f"{name}, last signed {used}"
     for signer in SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id))):
         if signer.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING):
             yield f"{signer.status} SRL signer {signer.id}, public key {signer.public_key}"
-
-
-def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
-    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
-        if key.status is signing_keys.KeyStatus.ACTIVE:
-            signed = warrants.signed_by(tenant_id, key.id)
-            newest = next(ports.store.query(signed, newest_first=True, limit=1), None)
-            used = None if newest is None else WarrantRecord.from_item(newest.item).signed_at
-            yield f'active signing key {key.id} "{key.name}", last signed {_moment(used)}'
 
 
 def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
     """Yield keys and accounts that are suspended or disabled, but not in the newest state."""
     if not newest.states:
         return
-    recorded = {key.id for found in newest.tombstones for key in found.keys}
-    recorded |= {each.id for found in newest.tombstones for each in found.accounts}
+    recorded = {key.id for tombstones in newest.tombstones for key in tombstones.keys}
+    recorded |= {each.id for tombstones in newest.tombstones for each in tombstones.accounts}
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
-        if key.status is signing_keys.KeyStatus.SUSPENDED and key.id not in recorded:
+        if key.status is KeyStatus.SUSPENDED and key.id not in recorded:
             yield f'suspended signing key {key.id} "{key.name}", which was enabled after the backup'
-    for entry in ports.store.query(service_accounts.accounts(tenant_id)):
-        account = ServiceAccount.from_item(entry.item)
+    for account in ServiceAccount.from_rows(
+        ports.store.query(service_accounts.accounts(tenant_id))
+    ):
         if account.status is service_accounts.AccountStatus.DISABLED and account.id not in recorded:
             name = f'disabled service account {account.id} "{account.name}"'
             yield f"{name}, which was enabled after the backup"
@@ -239,14 +220,22 @@ def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
         yield "its table of keys is older than its newest SRL"
     counted = counters.read_counts(ports, tenant_id).tombstones
     now = records.read_tombstones(ports, tenant_id, changes=counted)
-    for found in newest.tombstones:
-        yield from _access(found, now, is_behind=is_behind)
-        yield from _keys(found, now, is_behind=is_behind)
+    for tombstones in newest.tombstones:
+        yield from _compare(tombstones, now, is_behind=is_behind)
     for state in newest.states:
-        yield from _signers(ports, tenant_id, state)
+        recorded = {each.id: each for each in state.srl_signers if each.status in ENDED}
+        signers = srl_signers.read_by_ids(ports, tenant_id, recorded)
+        for each in recorded.values():
+            if each.id not in signers or signers[each.id].status not in ENDED:
+                yield f"the SRL signer {each.id} was {each.status}, but is not now"
+        for each in srl_signers.find_archived(
+            in_force.read_signers(ports, tenant_id), state.srl_signers
+        ):
+            yield f"the SRL signer {each.id} was archived, but is {each.status}"
 
 
-def _access(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+def _compare(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+    """Yield the ended keys and accounts that the tombstones of the records lack."""
     ended = {each.id for each in (*now.api_keys, *now.accounts)}
     for each in tombstones.api_keys:
         if each.id not in ended:
@@ -254,12 +243,9 @@ def _access(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iter
     for each in tombstones.accounts:
         if each.id not in ended and (is_behind or each.status is TombstoneStatus.DELETED):
             yield f"the service account {each.id} was {each.status}, but is not now"
-
-
-def _keys(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
-    found = {key.id: key for key in now.keys}
+    keys = {key.id: key for key in now.keys}
     for key in tombstones.keys:
-        if _has_returned(key, found.get(key.id), is_behind=is_behind):
+        if _has_returned(key, keys.get(key.id), is_behind=is_behind):
             was = f"{key.status} in version {key.key_version}"
             yield f"the signing key {key.id} was {was}, but is not now"
 
@@ -274,15 +260,3 @@ def _has_returned(record: SigningKey, now: SigningKey | None, *, is_behind: bool
     if is_behind and record.status is KeyStatus.SUSPENDED and now.status is KeyStatus.ACTIVE:
         return True
     return now.key_version < record.key_version
-
-
-def _signers(ports: Ports, tenant_id: str, state: SrlState) -> Iterator[str]:
-    recorded = {each.id: each for each in state.srl_signers if each.status in ENDED}
-    found = srl_signers.read_by_ids(ports, tenant_id, recorded)
-    for each in recorded.values():
-        if each.id not in found or found[each.id].status not in ENDED:
-            yield f"the SRL signer {each.id} was {each.status}, but is not now"
-    for each in srl_signers.find_archived(
-        in_force.read_signers(ports, tenant_id), state.srl_signers
-    ):
-        yield f"the SRL signer {each.id} was archived, but is {each.status}"

@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from infra import data_folder
 from infra.cli import streams
 from infra.cli.client import segment
@@ -19,8 +17,9 @@ from infra.cli.errors import (
     NotWritten,
     UsageError,
     Yes,
-    argument_type,
+    argument,
     drop_missing,
+    option,
     parse_future_time,
 )
 from infra.cli.output import Column
@@ -37,9 +36,7 @@ COLUMNS: Final = (
     Column("name", "name", wraps=True),
 )
 
-Account = Annotated[
-    str | None, typer.Option("--account", metavar="ACCOUNT", help="Service account (svc_sa_…).")
-]
+Account = Annotated[str | None, option("--account", "Service account (svc_sa_…).", "ACCOUNT")]
 
 
 def _maker(value: str) -> str:
@@ -54,36 +51,30 @@ def _maker(value: str) -> str:
 
 MadeBy = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--created-by",
-        metavar="MAKER",
-        parser=argument_type(_maker),
-        help="Keys created by this person, account or API key (svc_usr_…, svc_sa_… or svc_ak_…).",
+        "Keys created by this person, account or API key (svc_usr_…, svc_sa_… or svc_ak_…).",
+        "MAKER",
+        _maker,
     ),
 ]
 Grace = Annotated[
     int,
-    typer.Option(
+    option(
         "--grace",
-        metavar="SECONDS",
+        "Seconds during which the old secret is accepted.",
+        "SECONDS",
         min=0,
         max=GRACE_SECONDS_MAX,
-        help="Seconds during which the old secret is accepted.",
     ),
 ]
 Networks = Annotated[
     list[str] | None,
-    typer.Option(
-        "--network", metavar="CIDR", help="Accept the key only from this network; may be repeated."
-    ),
+    option("--network", "Accept the key only from this network; may be repeated.", "CIDR"),
 ]
 SecretFile = Annotated[
     Path | None,
-    typer.Option(
-        "--secret-file",
-        metavar="FILE",
-        help="Write the secret to a new file that only you can read.",
-    ),
+    option("--secret-file", "Write the secret to a new file that only you can read.", "FILE"),
 ]
 
 app = noun("Create, list, rotate and revoke API keys.")
@@ -92,11 +83,6 @@ _keys.add_show("Show an API key and its usage.")
 _keys.add_delete(
     "Revoke an API key and remove its record. This cannot be undone.", "the API key {}"
 )
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="api-keys")
 
 
 @command(app, "list", example="rescind api-keys list")
@@ -117,8 +103,8 @@ def list_(
 )
 def create(
     session: ApiSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
-    scopes: Annotated[list[Scope], typer.Option("--scope", help="Scope; may be repeated.")],
+    name: Annotated[str, argument("NAME", "Display name.")],
+    scopes: Annotated[list[Scope], option("--scope", "Scope; may be repeated.")],
     account: Account = None,
     expires_at: Expires = None,
     never_expires: NeverExpires = False,

@@ -9,11 +9,11 @@ from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
-import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
 from infra.cli.commands import noun
+from infra.cli.errors import option
 
 NAME: Final = "rescind"
 _HELP: Final = """Revoke warrants, manage keys, and run the service.
@@ -75,9 +75,9 @@ class _Commands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         module, panel = _MODULES[name]
-        found = _of_module(module)[name]
-        found.rich_help_panel = panel
-        return found
+        command = _load_commands(module)[name]
+        command.rich_help_panel = panel
+        return command
 
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)
@@ -87,10 +87,14 @@ class _Commands(Mapping[str, Any]):
 
 
 @cache
-def _of_module(module: str) -> dict[str, Any]:
-    """Return the commands of a module, by name."""
-    found, root = import_module(f"infra.cli.{module}"), noun("")
-    found.register(root)
+def _load_commands(module_name: str) -> dict[str, Any]:
+    """Return the commands of a module, by name. A module without `register` has one group."""
+    module, root = import_module(f"infra.cli.{module_name}"), noun("")
+    if hasattr(module, "register"):
+        module.register(root)
+    else:
+        (name,) = (each for each, (of, _) in _MODULES.items() if of == module_name)
+        root.add_typer(module.app, name=name)
     return dict(get_group(root).commands)
 
 
@@ -105,6 +109,6 @@ app = noun(_HELP, cls=_Root)
 
 @app.callback()
 def _begin(
-    _version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    _version: Annotated[bool, option("--version", "Print the version.")] = False,
 ) -> None:
     """Show --version in the help. `__main__.py` has handled the option before."""

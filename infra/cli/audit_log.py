@@ -11,15 +11,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
-import typer
-
 from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify as verify_log
 from infra.cli.client import ApiClient
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, ApiError, BadResponse, ExitCode, Limit, Since, Until, UsageError
+from infra.cli.errors import (
+    SHOWN,
+    ApiError,
+    BadResponse,
+    ExitCode,
+    Limit,
+    Since,
+    Until,
+    UsageError,
+    option,
+)
 from infra.cli.output import Column, label_actor
 from infra.cli.trust import Root, follow_documents
 from shared.authorizer import files
@@ -151,18 +159,17 @@ _SHOWN: Final = (
     "witnessed",
 )
 
-Warrant = Annotated[str | None, typer.Option("--warrant", help="Entries about this warrant.")]
-ApiKey = Annotated[str | None, typer.Option("--key", help="Entries of this API key.")]
+Warrant = Annotated[str | None, option("--warrant", "Entries about this warrant.")]
+ApiKey = Annotated[str | None, option("--key", "Entries of this API key.")]
 Actor = Annotated[
-    str | None, typer.Option("--actor", help="Entries of this identity, such as admin@acme.svc.")
+    str | None, option("--actor", "Entries of this identity, such as admin@acme.svc.")
 ]
-Person = Annotated[str | None, typer.Option("--person", help="Entries of this person (svc_usr_…).")]
+Person = Annotated[str | None, option("--person", "Entries of this person (svc_usr_…).")]
 Action = Annotated[
-    str | None,
-    typer.Option("--action", help="Entries with this action, such as revocation.create."),
+    str | None, option("--action", "Entries with this action, such as revocation.create.")
 ]
-Resource = Annotated[str | None, typer.Option("--resource", help="Entries about this resource.")]
-Batch = Annotated[str | None, typer.Option("--batch", help="Entries of this batch.")]
+Resource = Annotated[str | None, option("--resource", "Entries about this resource.")]
+Batch = Annotated[str | None, option("--batch", "Entries of this batch.")]
 
 
 class ExportFile(StrEnum):
@@ -173,11 +180,6 @@ class ExportFile(StrEnum):
 
 
 app = noun("List, export and verify the audit log.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="audit-log")
 
 
 @command(app, "list", example="rescind audit-log list --warrant svc_wrt_laptop-17", watches=True)
@@ -193,7 +195,7 @@ def list_(
     since: Since = None,
     until: Until = None,
     expand_batches: Annotated[
-        bool, typer.Option("--expand-batches", help="Show one row per entry of a batch.")
+        bool, option("--expand-batches", "Show one row per entry of a batch.")
     ] = False,
     limit: Limit = SHOWN,
 ) -> None:
@@ -247,10 +249,10 @@ def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def export(
     session: ApiSession,
     format_: Annotated[
-        ExportFile, typer.Option("--format", help="Export format. Only ndjson can be verified.")
+        ExportFile, option("--format", "Export format. Only ndjson can be verified.")
     ] = ExportFile.NDJSON,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Write to this file instead of standard output.")
+        Path | None, option("--file", "Write to this file instead of standard output.")
     ] = None,
     warrant: Warrant = None,
     key: ApiKey = None,
@@ -283,16 +285,13 @@ def export(
 def verify(
     session: ApiSession,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", help="Also check the log against this saved checkpoint."),
+        Path | None, option("--checkpoint", "Also check the log against this saved checkpoint.")
     ] = None,
     reset_pin: Annotated[
-        bool,
-        typer.Option("--reset-pin", help="Discard the pinned checkpoint, after a known restore."),
+        bool, option("--reset-pin", "Discard the pinned checkpoint, after a known restore.")
     ] = False,
     with_records: Annotated[
-        bool,
-        typer.Option("--records", help="Also compare keys and revocations with the entries."),
+        bool, option("--records", "Also compare keys and revocations with the entries.")
     ] = False,
     root: Root = None,
 ) -> int:

@@ -2,11 +2,9 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
-from infra.cli.errors import SHOWN, Limit, UsageError, Yes
+from infra.cli.errors import SHOWN, Limit, UsageError, Yes, argument, option
 from infra.cli.output import Column
 from infra.cli.revocations import format_refused_client
 
@@ -21,22 +19,14 @@ _COLUMNS: Final = (
     Column("name", "name", wraps=True),
 )
 
-AuthorizerId = Annotated[str, typer.Argument(metavar="AUTHORIZER", help="svc_azr_…")]
+AuthorizerId = Annotated[str, argument("AUTHORIZER", "svc_azr_…")]
 
-Removed = Annotated[str | None, typer.Argument(metavar="[AUTHORIZER]", help="svc_azr_…")]
+Removed = Annotated[str | None, argument("[AUTHORIZER]", "svc_azr_…")]
 Owner = Annotated[
-    str | None,
-    typer.Option(
-        "--owner", metavar="OWNER", help="Remove all authorizers of this API key or owner."
-    ),
+    str | None, option("--owner", "Remove all authorizers of this API key or owner.", "OWNER")
 ]
 
 app = noun("List authorizers, and show the feed entry that each enforces.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="authorizers")
 
 
 @command(app, "list", example="rescind authorizers list", watches=True)

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-import typer
-
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Limit, Since, Until, UsageError, drop_missing
+from infra.cli.errors import SHOWN, Limit, Since, Until, UsageError, argument, drop_missing, option
 from infra.cli.output import Column
 from infra.cli.revocations import format_refused_client
 
@@ -36,17 +34,11 @@ _MINUTE: Final = 60
 app = noun("List changes, and show which authorizers enforce them.")
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="changes")
-
-
 @command(app, "list", example="rescind changes list --kind signing_key", watches=True)
 def list_(
     session: ApiSession,
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="Kind: warrant, batch, signing_key, api_key or srl_signer."),
+        str | None, option("--kind", "Kind: warrant, batch, signing_key, api_key or srl_signer.")
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -63,10 +55,7 @@ def list_(
 def show(
     session: ApiSession,
     change: Annotated[
-        str,
-        typer.Argument(
-            metavar="CHANGE", help="svc_rev_…, svc_bat_…, svc_key_…, …, or a revoked svc_wrt_…"
-        ),
+        str, argument("CHANGE", "svc_rev_…, svc_bat_…, svc_key_…, …, or a revoked svc_wrt_…")
     ],
 ) -> None:
     """Show the propagation of a change, and the authorizers that may not enforce it yet."""

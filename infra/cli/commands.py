@@ -35,6 +35,8 @@ from infra.cli.errors import (
     Limit,
     UsageError,
     Yes,
+    argument,
+    option,
 )
 from infra.cli.output import Column, Output, OutputFormat
 from infra.cli.profiles import Profile
@@ -62,31 +64,30 @@ def _profiles() -> list[str]:
 
 ProfileOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--profile",
+        "Profile with the service URL and credential.",
+        "NAME",
         envvar="RESCIND_PROFILE",
-        metavar="NAME",
-        help="Profile with the service URL and credential.",
         autocompletion=_profiles,
         rich_help_panel=PANEL,
     ),
 ]
 OutputOption = Annotated[
     OutputFormat,
-    typer.Option(
-        "-o",
-        "--output",
+    option(
+        "-o --output",
+        "Output format. wide does not shorten tables; name prints only identifiers.",
         envvar="RESCIND_OUTPUT",
-        help="Output format. wide does not shorten tables; name prints only identifiers.",
         rich_help_panel=PANEL,
     ),
 ]
 
 DebugOption = Annotated[
     bool,
-    typer.Option(
+    option(
         "--debug",
-        help="Print each request as a curl command, without the credential.",
+        "Print each request as a curl command, without the credential.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -139,9 +140,7 @@ class ApiSession:
         return {HEADER: ASKS, REASON: quote(self.request_approval)}
 
 
-Identifier = Annotated[
-    str, typer.Argument(metavar="ID", help="Identifier, from the first column of `list`.")
-]
+Identifier = Annotated[str, argument("ID", "Identifier, from the first column of `list`.")]
 
 OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "profile": (ProfileOption, profiles.DEFAULT),
@@ -154,19 +153,16 @@ APPROVAL_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "request_approval": (
         Annotated[
             str | None,
-            typer.Option(
+            option(
                 "--request-approval",
-                metavar="WHY",
-                help="Request an approval from another administrator; change nothing.",
+                "Request an approval from another administrator; change nothing.",
+                "WHY",
             ),
         ],
         None,
     ),
     "approval": (
-        Annotated[
-            str | None,
-            typer.Option("--approval", metavar="ID", help="Use this approval (svc_apr_…)."),
-        ],
+        Annotated[str | None, option("--approval", "Use this approval (svc_apr_…).", "ID")],
         None,
     ),
 }
@@ -176,11 +172,11 @@ WATCH_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "watch": (
         Annotated[
             int | None,
-            typer.Option(
+            option(
                 "--watch",
-                metavar="[SECONDS]",
+                "Refresh every N seconds (default: 2) and print changes.",
+                "[SECONDS]",
                 min=1,
-                help="Refresh every N seconds (default: 2) and print changes.",
             ),
         ],
         None,

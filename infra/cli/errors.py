@@ -111,16 +111,42 @@ def argument_type(read: Callable[[str], T]) -> Callable[[str], T]:
     return checked_read
 
 
-def public_keys(option: str, help_: str) -> Any:
+def option(
+    names: str,
+    help_: str,
+    metavar: str | None = None,
+    read: Callable[[str], object] | None = None,
+    **settings: Any,
+) -> Any:
+    """Return an option with these `names`, separated by spaces.
+
+    `read` parses a value, and raises `ValueError` if it is invalid. `settings` are for Typer.
+    """
+    parser = None if read is None else argument_type(read)
+    return typer.Option(*names.split(), help=help_, metavar=metavar, parser=parser, **settings)
+
+
+def argument(
+    metavar: str,
+    help_: str | None = None,
+    read: Callable[[str], object] | None = None,
+    **settings: Any,
+) -> Any:
+    """Return an argument. The parameters have the same meaning as in `option`."""
+    parser = None if read is None else argument_type(read)
+    return typer.Argument(help=help_, metavar=metavar, parser=parser, **settings)
+
+
+def public_keys(name: str, help_: str, metavar: str = "BASE64") -> Any:
     """Return an option that takes Ed25519 public keys of 32 bytes each."""
-    return typer.Option(option, parser=argument_type(_public_key), metavar="BASE64", help=help_)
 
+    def read(value: str) -> bytes:
+        # Imported here because the import is slow, and most commands do not need it.
+        from shared.model.lists.verification import public_key_bytes  # noqa: PLC0415
 
-def _public_key(value: str) -> bytes:
-    # Imported here because the import is slow, and most commands do not need it.
-    from shared.model.lists.verification import public_key_bytes  # noqa: PLC0415
+        return public_key_bytes(value)
 
-    return public_key_bytes(value)
+    return option(name, help_, metavar, read)
 
 
 def ago(value: str) -> str:
@@ -153,52 +179,33 @@ def drop_missing(body: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-Limit = Annotated[
-    int, typer.Option("--limit", "-n", min=0, help="Maximum number of results; 0 returns all.")
-]
+Limit = Annotated[int, option("--limit -n", "Maximum number of results; 0 returns all.", min=0)]
 WarrantIds = Annotated[
     list[str],
-    typer.Argument(
-        metavar="WARRANT",
-        parser=argument_type(identifiers.warrant_id),
-        help="Warrant identifier, such as svc_wrt_laptop-17.",
-    ),
+    argument("WARRANT", "Warrant identifier, such as svc_wrt_laptop-17.", identifiers.warrant_id),
 ]
 Since = Annotated[
     str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        parser=argument_type(ago),
-        help="At or after this time; 15m, 1h and 7d count back from now.",
-    ),
+    option("--since", "At or after this time; 15m, 1h and 7d count back from now.", "TIME", ago),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        parser=argument_type(ago),
-        help="At or before this time; 15m, 1h and 7d count back from now.",
-    ),
+    option("--until", "At or before this time; 15m, 1h and 7d count back from now.", "TIME", ago),
 ]
 Expires = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--expires-at",
-        metavar="TIME",
-        parser=argument_type(parse_future_time),
-        help="Expiry, such as 2027-01-01T00:00:00Z, or 15m, 1h, 7d from now.",
+        "Expiry, such as 2027-01-01T00:00:00Z, or 15m, 1h, 7d from now.",
+        "TIME",
+        parse_future_time,
     ),
 ]
 NeverExpires = Annotated[
-    bool, typer.Option("--never-expires", help="Create a key without an expiry (default: 90 days).")
+    bool, option("--never-expires", "Create a key without an expiry (default: 90 days).")
 ]
 Reason = Annotated[
-    str,
-    typer.Option(
-        "--reason", parser=argument_type(text.reason), help="Reason, which the audit log records."
-    ),
+    str, option("--reason", "Reason, which the audit log records.", read=text.reason)
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the effects; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+DryRun = Annotated[bool, option("--dry-run", "Print the effects; change nothing.")]
+Yes = Annotated[bool, option("--yes -y", "Skip the confirmation.")]

@@ -11,7 +11,7 @@ import typer
 from infra.cli import inputs, profiles, sign_in
 from infra.cli.client import ApiClient
 from infra.cli.commands import ApiSession, command
-from infra.cli.errors import ApiError, BadResponse, NotSignedIn, UsageError
+from infra.cli.errors import ApiError, BadResponse, NotSignedIn, UsageError, option
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings
 
@@ -23,51 +23,40 @@ _OF_SESSIONS: Final = {"name", "role", "person_id", "session_id", "authenticated
 _OF_KEYS: Final = {"api_key_id", "api_key_name", "can_create_until"}
 _ENDED: Final = frozenset({401, 404})
 
-Url = Annotated[str, typer.Option("--url", help="Service URL.")]
+Url = Annotated[str, option("--url", "Service URL.")]
 AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Allow sending the key to another machine without TLS.")
+    bool, option("--allow-http", "Allow sending the key to another machine without TLS.")
 ]
-Sso = Annotated[bool, typer.Option("--sso", help="Sign in with a browser on this machine.")]
-Device = Annotated[
-    bool, typer.Option("--device", help="Sign in with a browser on any machine, with a code.")
-]
+Sso = Annotated[bool, option("--sso", "Sign in with a browser on this machine.")]
+Device = Annotated[bool, option("--device", "Sign in with a browser on any machine, with a code.")]
 Reauthenticate = Annotated[
-    bool,
-    typer.Option("--reauthenticate", help="Require a fresh sign-in at the provider."),
+    bool, option("--reauthenticate", "Require a fresh sign-in at the provider.")
 ]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Name of your tenant.")]
+Tenant = Annotated[str, option("--tenant", "Name of your tenant.", "NAME")]
 Provider = Annotated[
-    str | None,
-    typer.Option(
-        "--provider", metavar="NAME", help="Identity provider, if the tenant has several."
-    ),
+    str | None, option("--provider", "Identity provider, if the tenant has several.", "NAME")
 ]
 Redirect = Annotated[
     str,
-    typer.Option(
+    option(
         "--redirect",
-        metavar="URL",
-        help="Redirect URL of --sso, as registered at the provider; without a port, any port.",
+        "Redirect URL of --sso, as registered at the provider; without a port, any port.",
+        "URL",
     ),
 ]
-Timeout = Annotated[
-    int,
-    typer.Option("--timeout", metavar="SECONDS", min=1, help="Maximum seconds that --sso waits."),
-]
+Timeout = Annotated[int, option("--timeout", "Maximum seconds that --sso waits.", "SECONDS", min=1)]
 Audience = Annotated[
     str | None,
-    typer.Option(
-        "--audience",
-        metavar="PROVIDER",
-        help="Exchange the token of a program at this provider (svc_idp_…).",
+    option(
+        "--audience", "Exchange the token of a program at this provider (svc_idp_…).", "PROVIDER"
     ),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--token-file",
-        metavar="FILE",
-        help="Token for --audience; - is standard input. Default: the GitHub Actions job token.",
+        "Token for --audience; - is standard input. Default: the GitHub Actions job token.",
+        "FILE",
     ),
 ]
 

@@ -10,31 +10,23 @@ import typer
 
 from infra.cli.client import Params
 from infra.cli.commands import ApiSession, command
-from infra.cli.errors import UsageError
+from infra.cli.errors import UsageError, argument, option
 from infra.cli.inputs import by_name, read_json
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
 
-Method = Annotated[
-    str, typer.Argument(metavar="METHOD", help="HTTP method: GET, POST, PATCH, PUT or DELETE.")
-]
-RequestPath = Annotated[str, typer.Argument(metavar="PATH", help="Path, such as /v1/keys.")]
+Method = Annotated[str, argument("METHOD", "HTTP method: GET, POST, PATCH, PUT or DELETE.")]
+RequestPath = Annotated[str, argument("PATH", "Path, such as /v1/keys.")]
 Fields = Annotated[
     list[str] | None,
-    typer.Option(
-        "--field",
-        "-f",
-        metavar="NAME=TEXT|NAME:=JSON",
-        help="Query parameter of GET and DELETE, or member of the body.",
+    option(
+        "--field -f",
+        "Query parameter of GET and DELETE, or member of the body.",
+        "NAME=TEXT|NAME:=JSON",
     ),
 ]
-Input = Annotated[
-    Path | None,
-    typer.Option("--input", metavar="FILE", help="JSON body; - is standard input."),
-]
-Paginate = Annotated[
-    bool, typer.Option("--paginate", help="Fetch all pages, and print them as one.")
-]
+Input = Annotated[Path | None, option("--input", "JSON body; - is standard input.", "FILE")]
+Paginate = Annotated[bool, option("--paginate", "Fetch all pages, and print them as one.")]
 
 
 def register(root: typer.Typer) -> None:

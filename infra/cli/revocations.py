@@ -16,8 +16,9 @@ from infra.cli.errors import (
     Since,
     Until,
     UsageError,
-    argument_type,
+    argument,
     drop_missing,
+    option,
 )
 from infra.cli.output import Column, label_actor
 from shared.model import identifiers, times
@@ -35,43 +36,37 @@ _COLUMNS: Final = (
     Column("reason", "reason", wraps=True),
 )
 
-RevocationId = Annotated[str, typer.Argument(metavar="REVOCATION", help="svc_rev_…")]
+RevocationId = Annotated[str, argument("REVOCATION", "svc_rev_…")]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait until all registered authorizers refuse the warrants.")
+    bool, option("--wait", "Wait until all registered authorizers refuse the warrants.")
 ]
-Seconds = Annotated[int, typer.Option("--timeout", min=1, help="Maximum seconds for --wait.")]
+Seconds = Annotated[int, option("--timeout", "Maximum seconds for --wait.", min=1)]
 
 WarrantIdsOrNone = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="WARRANT",
-        parser=argument_type(identifiers.warrant_id),
-        help="Warrant identifier, such as svc_wrt_laptop-17.",
-    ),
+    argument("WARRANT", "Warrant identifier, such as svc_wrt_laptop-17.", identifiers.warrant_id),
 ]
 Token = Annotated[
     tuple[str, str, str] | None,
-    typer.Option(
+    option(
         "--token",
-        metavar="KIND ISSUER VALUE",
-        help="Token of another issuer: jwt, biscuit, ucan, x509 or other.",
+        "Token of another issuer: jwt, biscuit, ucan, x509 or other.",
+        "KIND ISSUER VALUE",
     ),
 ]
 JwtSession = Annotated[
-    tuple[str, str] | None,
-    typer.Option("--session", metavar="ISSUER SID", help="All JWTs with this sid."),
+    tuple[str, str] | None, option("--session", "All JWTs with this sid.", "ISSUER SID")
 ]
 CheckedSubject = Annotated[
-    tuple[str, str] | None,
-    typer.Option("--subject", metavar="ISSUER SUB", help="A JWT with this sub."),
+    tuple[str, str] | None, option("--subject", "A JWT with this sub.", "ISSUER SUB")
 ]
 IssuedAt = Annotated[
     datetime | None,
-    typer.Option(
+    option(
         "--issued-at",
-        metavar="TIME",
-        parser=argument_type(times.parse),
-        help="With --subject: the iat of the JWT (default: none).",
+        "With --subject: the iat of the JWT (default: none).",
+        "TIME",
+        times.parse,
         show_default=False,
     ),
 ]
@@ -80,10 +75,10 @@ app = noun("List revocations, and show their propagation.")
 
 CreatedBy = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--created-by",
-        metavar="KEY|NAME",
-        help="Created by this API key (svc_ak_…), e-mail or other name in `created_by`.",
+        "Created by this API key (svc_ak_…), e-mail or other name in `created_by`.",
+        "KEY|NAME",
     ),
 ]
 
@@ -180,18 +175,15 @@ def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, d
 )
 def list_(
     session: ApiSession,
-    warrant: Annotated[
-        str | None, typer.Option("--warrant", help="Revocations of this warrant.")
-    ] = None,
+    warrant: Annotated[str | None, option("--warrant", "Revocations of this warrant.")] = None,
     prefix: Annotated[
-        str | None,
-        typer.Option("--prefix", help="Revocations of warrants with this prefix (svc_wrt_…)."),
+        str | None, option("--prefix", "Revocations of warrants with this prefix (svc_wrt_…).")
     ] = None,
-    batch: Annotated[str | None, typer.Option("--batch", help="Revocations of this batch.")] = None,
+    batch: Annotated[str | None, option("--batch", "Revocations of this batch.")] = None,
     created_by: CreatedBy = None,
     since: Since = None,
     until: Until = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Part of the reason.")] = None,
+    reason: Annotated[str | None, option("--reason", "Part of the reason.")] = None,
     limit: Limit = SHOWN,
 ) -> None:
     """List matching revocations, newest first. With --prefix, sort them by warrant."""
@@ -222,12 +214,9 @@ def list_(
 def show_counts(
     session: ApiSession,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DATE", help="First day (default: the last 14 days)."),
+        str | None, option("--since", "First day (default: the last 14 days).", "DATE")
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="DATE", help="Last day (default: today).")
-    ] = None,
+    until: Annotated[str | None, option("--until", "Last day (default: today).", "DATE")] = None,
 ) -> None:
     """Count created and removed revocations for each day (UTC)."""
     found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))

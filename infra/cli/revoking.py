@@ -29,7 +29,8 @@ from infra.cli.errors import (
     Since,
     UsageError,
     Yes,
-    argument_type,
+    argument,
+    option,
 )
 from infra.cli.output import Column, Output
 from infra.cli.revocations import (
@@ -259,89 +260,66 @@ _WAITED_FOR: Final = 1000
 _UNASKED: Final = 100
 
 EitherIds = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="REVOCATION|WARRANT", parser=argument_type(either), help="svc_rev_… or svc_wrt_…"
-    ),
+    list[str] | None, argument("REVOCATION|WARRANT", "svc_rev_… or svc_wrt_…", either)
 ]
 File = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--file",
-        metavar="FILE",
-        help="File with one identifier per line, or CSV with a heading such as warrant_id; - is "
+        "File with one identifier per line, or CSV with a heading such as warrant_id; - is "
         "standard input.",
+        "FILE",
     ),
 ]
 ResumedBatch = Annotated[
     str | None,
-    typer.Option(
-        "--resume-batch",
-        metavar="BATCH",
-        parser=argument_type(batch_id),
-        help="Continue this batch; its changes are not repeated.",
+    option(
+        "--resume-batch", "Continue this batch; its changes are not repeated.", "BATCH", batch_id
     ),
 ]
 ManifestId = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--manifest",
-        metavar="MANIFEST",
-        parser=argument_type(manifest_id),
-        help="Apply this manifest, without other arguments; its changes are not repeated.",
+        "Apply this manifest, without other arguments; its changes are not repeated.",
+        "MANIFEST",
+        manifest_id,
     ),
 ]
 SignedBy = Annotated[
-    str | None,
-    typer.Option(
-        "--signed-by", metavar="KEY", help="Warrants that this key signed before --before."
-    ),
+    str | None, option("--signed-by", "Warrants that this key signed before --before.", "KEY")
 ]
 Jwt = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--jwt",
-        metavar="FILE",
-        help="File with one JWT per line, identified by iss and jti; - is standard input.",
+        "File with one JWT per line, identified by iss and jti; - is standard input.",
+        "FILE",
     ),
 ]
 Subject = Annotated[
     tuple[str, str] | None,
-    typer.Option(
+    option(
         "--subject",
-        metavar="ISSUER SUB",
-        help="All JWTs with this sub that were issued earlier; not with other warrants or "
-        "--dry-run.",
+        "All JWTs with this sub that were issued earlier; not with other warrants or --dry-run.",
+        "ISSUER SUB",
     ),
 ]
 IssuedBefore = Annotated[
     datetime | None,
-    typer.Option(
+    option(
         "--issued-before",
-        metavar="TIME",
-        parser=argument_type(times.parse),
-        help="With --subject: JWTs with iat at or before this time (default: now).",
+        "With --subject: JWTs with iat at or before this time (default: now).",
+        "TIME",
+        times.parse,
         show_default=False,
     ),
 ]
 Before = Annotated[
     datetime | None,
-    typer.Option(
-        "--before",
-        metavar="TIME",
-        parser=argument_type(times.parse),
-        help="With --signed-by: warrants signed before this time.",
-    ),
+    option("--before", "With --signed-by: warrants signed before this time.", "TIME", times.parse),
 ]
-Batch = Annotated[
-    str | None,
-    typer.Option(
-        "--batch",
-        metavar="BATCH",
-        parser=argument_type(batch_id),
-        help="Revocations of this batch.",
-    ),
-]
+Batch = Annotated[str | None, option("--batch", "Revocations of this batch.", "BATCH", batch_id)]
 
 
 def register(root: typer.Typer) -> None:

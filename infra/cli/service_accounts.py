@@ -2,16 +2,12 @@
 
 from typing import Annotated
 
-import typer
-
 from infra.cli import api_keys
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
-from infra.cli.errors import SHOWN, Limit, drop_missing
+from infra.cli.errors import SHOWN, Limit, argument, drop_missing, option
 from infra.cli.output import Column
 
-Description = Annotated[
-    str | None, typer.Option("--description", help="Description of the account.")
-]
+Description = Annotated[str | None, option("--description", "Description of the account.")]
 
 app = noun("Create, list, disable and delete service accounts.")
 _accounts = Resource(
@@ -39,17 +35,10 @@ _accounts.add_delete(
 )
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="service-accounts")
-
-
 @command(app, "create", example='rescind service-accounts create ci --description "builds"')
 def create(
     session: ApiSession,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name, which becomes part of the email.")
-    ],
+    name: Annotated[str, argument("NAME", "Name, which becomes part of the email.")],
     description: Description = None,
 ) -> None:
     """Create a service account. Create its keys with `api-keys create --account`."""

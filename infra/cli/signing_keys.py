@@ -3,11 +3,19 @@
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
-
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
-from infra.cli.errors import SHOWN, DryRun, Expires, Limit, Reason, Yes, drop_missing
+from infra.cli.errors import (
+    SHOWN,
+    DryRun,
+    Expires,
+    Limit,
+    Reason,
+    Yes,
+    argument,
+    drop_missing,
+    option,
+)
 from infra.cli.output import Column
 
 _PATH: Final = "/v1/keys"
@@ -18,17 +26,12 @@ _COLUMNS: Final = (
     Column("name", "name", wraps=True),
 )
 
-Cascade = Annotated[bool, typer.Option("--cascade", help="Also revoke all descendant keys.")]
-KeyId = Annotated[str, typer.Argument(metavar="KEY", help="svc_key_…")]
+Cascade = Annotated[bool, option("--cascade", "Also revoke all descendant keys.")]
+KeyId = Annotated[str, argument("KEY", "svc_key_…")]
 
 _IMPACT: Final = ("id", "name", "type", "status", "keys", "warrants")
 
 app = noun("Create, rotate, suspend and revoke signing keys.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="signing-keys")
 
 
 @command(app, "tree", example="rescind signing-keys tree", watches=True)
@@ -50,7 +53,7 @@ def show(session: ApiSession, key: KeyId) -> None:
     session.out.record(session.api.get(_one(key)))
 
 
-ParentId = Annotated[str | None, typer.Option("--parent", metavar="KEY", help="Parent key.")]
+ParentId = Annotated[str | None, option("--parent", "Parent key.", "KEY")]
 
 
 class KeyType(StrEnum):
@@ -64,10 +67,8 @@ class KeyType(StrEnum):
 @command(app, "create", example="rescind signing-keys create issuer laptops --parent svc_key_01J…")
 def create(
     session: ApiSession,
-    type_: Annotated[
-        KeyType, typer.Argument(metavar="TYPE", help="Key type: root, issuer or notary.")
-    ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
+    type_: Annotated[KeyType, argument("TYPE", "Key type: root, issuer or notary.")],
+    name: Annotated[str, argument("NAME", "Display name.")],
     parent: ParentId = None,
     expires_at: Expires = None,
 ) -> None:

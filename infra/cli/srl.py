@@ -6,12 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from infra.cli import srl_verification
 from infra.cli.client import ApiClient, segment
 from infra.cli.commands import ApiSession, command, confirm, local_command, noun
-from infra.cli.errors import SHOWN, ExitCode, Limit, UsageError, WarrantIds, Yes
+from infra.cli.errors import SHOWN, ExitCode, Limit, UsageError, WarrantIds, Yes, argument, option
 from infra.cli.inputs import read_document
 from infra.cli.output import Column
 from shared.authorizer import files
@@ -33,13 +31,12 @@ _COLUMNS: Final = (
     Column("signer", "key_id"),
 )
 
-Source = Annotated[str, typer.Argument(metavar="LIST", help="Saved SRL, or an SRL version.")]
+Source = Annotated[str, argument("LIST", "Saved SRL, or an SRL version.")]
 Version = Annotated[
-    int | None, typer.Option("--version", min=1, help="SRL version (default: the current SRL).")
+    int | None, option("--version", "SRL version (default: the current SRL).", min=1)
 ]
 KeysFile = Annotated[
-    Path | None,
-    typer.Option("--keys", metavar="FILE", help="Also save the keys of the SRL signers."),
+    Path | None, option("--keys", "Also save the keys of the SRL signers.", "FILE")
 ]
 
 app = noun("Fetch, verify, compare and publish Signed Revocation Lists (SRLs).")
@@ -52,13 +49,10 @@ _SIGNER_COLUMNS: Final = (
     Column("public key", "public_key"),
 )
 
-SignerId = Annotated[str, typer.Argument(metavar="SIGNER", help="svc_key_…")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Activate the signer before its activation time.")
-]
+SignerId = Annotated[str, argument("SIGNER", "svc_key_…")]
+Force = Annotated[bool, option("--force", "Activate the signer before its activation time.")]
 Compromised = Annotated[
-    bool,
-    typer.Option("--compromised", help="Also revoke the current signer, because it was stolen."),
+    bool, option("--compromised", "Also revoke the current signer, because it was stolen.")
 ]
 
 signers = noun("Create, activate, rotate and revoke SRL signers.")
@@ -71,7 +65,7 @@ app.add_typer(signers, name="signers")
 @command(app, "fetch", example="rescind srl fetch srl.json --keys srl-keys.json")
 def fetch(
     session: ApiSession,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File for the SRL.")],
+    file: Annotated[Path, argument("FILE", "File for the SRL.")],
     version: Version = None,
     keys: KeysFile = None,
 ) -> None:

@@ -12,11 +12,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-import typer
-
 from infra import private_files
 from infra.cli import inputs
-from infra.cli.errors import ExitCode, UsageError, argument_type, public_keys
+from infra.cli.errors import ExitCode, UsageError, argument, option, public_keys
 from infra.cli.output import Output
 from infra.cli.trust import Root, state_for_pin
 from shared.authorizer import files
@@ -46,13 +44,12 @@ T = TypeVar("T")
 
 EXAMPLE: Final = "rescind srl verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 
-ListFile = Annotated[str, typer.Argument(metavar="FILE", help="Saved SRL; - is standard input.")]
+ListFile = Annotated[str, argument("FILE", "Saved SRL; - is standard input.")]
 TrustFile = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="With --trust-pin: saved response of GET /v1/trust."),
+    str | None, option("--trust", "With --trust-pin: saved response of GET /v1/trust.", "FILE")
 ]
 OfTenant = Annotated[
-    str | None, typer.Option(metavar="TENANT", help="With --trust-pin: tenant (svc_tnt_…).")
+    str | None, option("--tenant", "With --trust-pin: tenant (svc_tnt_…).", "TENANT")
 ]
 Keys = Annotated[
     list[bytes] | None,
@@ -60,33 +57,34 @@ Keys = Annotated[
 ]
 KeyFiles = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--keys",
-        metavar="FILE",
-        help="Saved page of GET /v1/revocations/srl/keys, for its succession statements; may be "
+        "Saved page of GET /v1/revocations/srl/keys, for its succession statements; may be "
         "repeated.",
+        "FILE",
     ),
 ]
 State = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE", help="File that records the last accepted SRL; created if it is missing."
-    ),
+    option("--state", "File that records the last accepted SRL; created if it is missing.", "FILE"),
 ]
-MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Reject versions below N.")]
+MinVersion = Annotated[int, option("--min-version", "Reject versions below N.", "N", min=1)]
 MaxVersionJump = Annotated[
     int,
-    typer.Option(
-        min=1, metavar="N", help="Reject versions more than N above the last accepted version."
+    option(
+        "--max-version-jump",
+        "Reject versions more than N above the last accepted version.",
+        "N",
+        min=1,
     ),
 ]
 Warrants = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--warrant",
-        parser=argument_type(identifiers.warrant_id),
-        metavar="WARRANT",
-        help="Check whether this warrant is on the SRL; may be repeated.",
+        "Check whether this warrant is on the SRL; may be repeated.",
+        "WARRANT",
+        identifiers.warrant_id,
     ),
 ]
 

@@ -2,22 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
-from infra.cli.errors import Yes
+from infra.cli.errors import Yes, argument, option
 from infra.cli.output import Column
 from shared.model.status_lists import COUNT_MAX
 
 Url = Annotated[
     str | None,
-    typer.Option(
-        "--url", metavar="URL", help="Service URL for verifiers (default: the URL of the profile)."
-    ),
+    option("--url", "Service URL for verifiers (default: the URL of the profile).", "URL"),
 ]
-Count = Annotated[
-    int, typer.Argument(metavar="COUNT", min=1, max=COUNT_MAX, help="Number of credentials.")
-]
+Count = Annotated[int, argument("COUNT", "Number of credentials.", min=1, max=COUNT_MAX)]
 
 app = noun("Create status lists, and allocate entries for credentials.")
 _lists = Resource(
@@ -37,15 +31,10 @@ _lists = Resource(
 _lists.add_list("List the status lists.", in_pages=False)
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="status-lists")
-
-
 @command(app, "create", example="rescind status-lists create badges --url https://rescind.example")
 def create(
     session: ApiSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
+    name: Annotated[str, argument("NAME", "Display name.")],
     url: Url = None,
 ) -> None:
     """Create a status list. Its address cannot change, because credentials contain it."""

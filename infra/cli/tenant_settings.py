@@ -2,26 +2,18 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from infra.cli import inputs
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import UsageError
+from infra.cli.errors import UsageError, argument
 
 _PATH: Final = "/v1/tenant/settings"
 _TEXTS: Final = frozenset({"name", "srl_publication"})
 
 Changes = Annotated[
-    list[str],
-    typer.Argument(metavar="NAME=VALUE", help="Setting and value, such as srl_ttl_seconds=3600."),
+    list[str], argument("NAME=VALUE", "Setting and value, such as srl_ttl_seconds=3600.")
 ]
 
 app = noun("Show and change the tenant settings.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="settings")
 
 
 @command(app, "show", example="rescind settings show")

@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from infra.cli import drafts
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.drafts import Draft
-from infra.cli.errors import BadResponse, UsageError, argument_type, public_keys
+from infra.cli.errors import BadResponse, UsageError, argument, option, public_keys
 from infra.cli.output import Column
 from shared.authorizer import files
 from shared.authorizer.formats import documents
@@ -50,24 +48,16 @@ def _pin(value: str) -> str:
 
 Root = Annotated[
     str | None,
-    typer.Option(
-        "--trust-pin",
-        metavar="PIN",
-        parser=argument_type(_pin),
-        help="Trust only keys that the roots with this pin have signed.",
-    ),
+    option("--trust-pin", "Trust only keys that the roots with this pin have signed.", "PIN", _pin),
 ]
 NewRoots = Annotated[
     list[bytes] | None,
     public_keys("--new-root", "Public key of a root of the draft; give all roots if any changes."),
 ]
-Threshold = Annotated[
-    int, typer.Option("--threshold", min=1, metavar="N", help="Number of new roots that must sign.")
-]
-DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the draft.")]
+Threshold = Annotated[int, option("--threshold", "Number of new roots that must sign.", "N", min=1)]
+DraftOut = Annotated[Path, option("--out", "File for the draft.", "FILE")]
 DraftFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="Signed draft, or copies with one signature each."),
+    list[Path], argument("FILE", "Signed draft, or copies with one signature each.")
 ]
 
 

@@ -5,11 +5,9 @@ import binascii
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, local_command, noun
-from infra.cli.errors import ExitCode, Expires, argument_type, drop_missing
+from infra.cli.errors import ExitCode, Expires, argument, drop_missing, option, public_keys
 from infra.cli.inputs import read_bytes, read_document
 from infra.cli.output import Output
 from infra.cli.signing_keys import KeyId
@@ -18,7 +16,7 @@ from shared.authorizer.formats.warrants import Claims, InvalidWarrant
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model.lists.content import Payload
-from shared.model.lists.verification import public_key_bytes, verify
+from shared.model.lists.verification import verify
 
 
 def _tenant(value: str) -> str:
@@ -27,48 +25,20 @@ def _tenant(value: str) -> str:
     return value
 
 
-WarrantFile = Annotated[str, typer.Argument(metavar="FILE", help="Warrant; - is standard input.")]
-PayloadFile = Annotated[str, typer.Argument(metavar="FILE", help="Payload; - is standard input.")]
-Tenant = Annotated[
-    str,
-    typer.Option(
-        "--tenant",
-        parser=argument_type(_tenant),
-        metavar="ID",
-        help="Tenant that issued the warrant.",
-    ),
-]
+WarrantFile = Annotated[str, argument("FILE", "Warrant; - is standard input.")]
+PayloadFile = Annotated[str, argument("FILE", "Payload; - is standard input.")]
+Tenant = Annotated[str, option("--tenant", "Tenant that issued the warrant.", "ID", _tenant)]
 Keys = Annotated[
-    list[bytes],
-    typer.Option(
-        "--key",
-        parser=argument_type(public_key_bytes),
-        metavar="BASE64",
-        help="Public key of an accepted signing key; may be repeated.",
-    ),
+    list[bytes], public_keys("--key", "Public key of an accepted signing key; may be repeated.")
 ]
-ListFile = Annotated[str, typer.Option("--list", metavar="FILE", help="Saved SRL.")]
-ListKey = Annotated[
-    bytes,
-    typer.Option(
-        "--list-key",
-        parser=argument_type(public_key_bytes),
-        metavar="BASE64",
-        help="Public key of the SRL signer.",
-    ),
-]
-MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Reject SRLs below version N.")]
+ListFile = Annotated[str, option("--list", "Saved SRL.", "FILE")]
+ListKey = Annotated[bytes, public_keys("--list-key", "Public key of the SRL signer.")]
+MinVersion = Annotated[int, option("--min-version", "Reject SRLs below version N.", "N", min=1)]
 WarrantId = Annotated[
-    str | None,
-    typer.Option("--id", metavar="WARRANT", help="Identifier of the warrant (default: generated)."),
+    str | None, option("--id", "Identifier of the warrant (default: generated).", "WARRANT")
 ]
 
 app = noun("Sign warrants, and verify them offline.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="warrants")
 
 
 @command(

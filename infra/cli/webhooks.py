@@ -3,11 +3,9 @@
 from datetime import timedelta
 from typing import Annotated, Final
 
-import typer
-
 from infra.cli.api_keys import SecretFile, check_new, show_secret
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
-from infra.cli.errors import SHOWN, Limit, drop_missing
+from infra.cli.errors import SHOWN, Limit, argument, drop_missing, option
 from infra.cli.output import Column
 from shared.model.webhooks.webhooks import GRACE_DEFAULT, GRACE_MAX
 
@@ -22,32 +20,25 @@ _DELIVERIES: Final = (
     Column("response", "response", wraps=True),
 )
 
-Url = Annotated[
-    str, typer.Argument(metavar="URL", help="URL, such as https://hooks.example.com/a.")
-]
-NewUrl = Annotated[str | None, typer.Option("--url", metavar="URL", help="New URL.")]
+Url = Annotated[str, argument("URL", "URL, such as https://hooks.example.com/a.")]
+NewUrl = Annotated[str | None, option("--url", "New URL.", "URL")]
 Events = Annotated[
     list[str] | None,
-    typer.Option(
-        "--event", metavar="TYPE", help='Event type, or "*" for all types; may be repeated.'
-    ),
+    option("--event", 'Event type, or "*" for all types; may be repeated.', "TYPE"),
 ]
-Description = Annotated[
-    str | None, typer.Option("--description", help="Description of the webhook.")
-]
+Description = Annotated[str | None, option("--description", "Description of the webhook.")]
 Grace = Annotated[
     int,
-    typer.Option(
+    option(
         "--grace",
-        metavar="SECONDS",
+        "Seconds during which the old secret also signs.",
+        "SECONDS",
         min=0,
         max=GRACE_MAX // timedelta(seconds=1),
-        help="Seconds during which the old secret also signs.",
     ),
 ]
 FromIndex = Annotated[
-    int,
-    typer.Option("--from-index", metavar="N", min=0, help="Index of the first event to replay."),
+    int, option("--from-index", "Index of the first event to replay.", "N", min=0)
 ]
 
 app = noun("Create, test and replay webhooks, and list their deliveries.")
@@ -71,11 +62,6 @@ _webhooks.add_action("test", "Send an event of type rescind.test; `deliveries` s
 _webhooks.add_action("disable", "Stop sending events to a webhook until it is enabled.")
 _webhooks.add_action("enable", "Enable a webhook, and send the events that it missed.")
 _webhooks.add_delete("Delete a webhook and its secrets. This cannot be undone.", "the webhook {}")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="webhooks")
 
 
 @command(

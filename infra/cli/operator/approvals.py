@@ -2,11 +2,9 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Limit, Reason, UsageError
+from infra.cli.errors import SHOWN, Limit, Reason, UsageError, argument, option
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column
 from shared.model import times
@@ -26,43 +24,32 @@ _COLUMNS: Final = (
     Column("reason", "reason", wraps=True),
 )
 
-ApprovalArgument = Annotated[
-    str, typer.Argument(metavar="APPROVAL", help="Identifier (svc_apr_…).")
-]
+ApprovalArgument = Annotated[str, argument("APPROVAL", "Identifier (svc_apr_…).")]
 StatusOption = Annotated[
-    ApprovalStatus | None,
-    typer.Option("--status", help="Show only approvals with this status."),
+    ApprovalStatus | None, option("--status", "Show only approvals with this status.")
 ]
 ApprovalOrNone = Annotated[
-    str | None,
-    typer.Argument(metavar="APPROVAL", help="Approval that a person requested (svc_apr_…)."),
+    str | None, argument("APPROVAL", "Approval that a person requested (svc_apr_…).")
 ]
-Clear = Annotated[
-    bool, typer.Option("--clear", help="Remove the protection of all actions of the tenant.")
-]
+Clear = Annotated[bool, option("--clear", "Remove the protection of all actions of the tenant.")]
 ProtectedOption = Annotated[
     list[ProtectedAction] | None,
-    typer.Option(
+    option(
         "--action",
-        help="Action to protect; may be repeated. Use --unrevoke-threshold for "
+        "Action to protect; may be repeated. Use --unrevoke-threshold for "
         "revocations.unrevoke; access.change is implied.",
     ),
 ]
 UnrevokeThreshold = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--unrevoke-threshold",
+        "Warrants that may be unrevoked per hour without an approval.",
         min=0,
-        help="Warrants that may be unrevoked per hour without an approval.",
     ),
 ]
 
 app = noun("List, approve and reject approvals, and protect actions.")
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="approvals")
 
 
 @command(app, "list", example="rescind approvals list --status pending", watches=True)

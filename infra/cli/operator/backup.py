@@ -8,22 +8,21 @@ import typer
 
 from infra import backup, data_folder
 from infra.cli.commands import local_command
+from infra.cli.errors import argument, option
 from infra.cli.operator.operators import DataOption, KeyFileOption
 from infra.cli.output import Output
 from shared.errors import InvalidSettings
 
-Destination = Annotated[Path, typer.Argument(metavar="BACKUP", help="New folder for the backup.")]
-Source = Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder that `backup` created.")]
+Destination = Annotated[Path, argument("BACKUP", "New folder for the backup.")]
+Source = Annotated[Path, argument("BACKUP", "Folder that `backup` created.")]
 WithKey = Annotated[
     bool,
-    typer.Option(
+    option(
         "--with-master-key",
-        help="Also copy the wrapping key. Anyone with the backup can then sign with every key.",
+        "Also copy the wrapping key. Anyone with the backup can then sign with every key.",
     ),
 ]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Rename the existing store instead of failing.")
-]
+Replace = Annotated[bool, option("--replace", "Rename the existing store instead of failing.")]
 
 _WITH_KEY = "The backup contains the wrapping key. Anyone with this folder can sign with every key."
 _WITHOUT_KEY = "The backup lacks the wrapping key. Keep a copy elsewhere, or add --with-master-key."

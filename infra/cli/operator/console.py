@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from infra.cli.errors import option
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.server import addresses
 from shared.operations.identities import tickets
 
-Url = Annotated[str, typer.Option("--url", help="Service URL.")]
+Url = Annotated[str, option("--url", "Service URL.")]
 
 
 def register(root: typer.Typer) -> None:

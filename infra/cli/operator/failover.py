@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 import functions
 from infra import private_files
 from infra.cli.commands import format_error, local_command
-from infra.cli.errors import ExitCode, UsageError
+from infra.cli.errors import ExitCode, UsageError, argument, option
 from infra.cli.operator.maintenance import Signers
 from infra.cli.operator.operators import Operator, operator_command
 from infra.cli.operator.srl_publication import PublicationFailed
@@ -38,27 +38,23 @@ _LOST: Final = (
     "that it did not replicate would contradict {to}."
 )
 
-From = Annotated[str, typer.Option("--from", metavar="REGION", help="Region to leave.")]
-To = Annotated[str, typer.Option("--to", metavar="REGION", help="Region that takes over.")]
-Region = Annotated[str, typer.Argument(metavar="REGION", help="AWS region.")]
+From = Annotated[str, option("--from", "Region to leave.", "REGION")]
+To = Annotated[str, option("--to", "Region that takes over.", "REGION")]
+Region = Annotated[str, argument("REGION", "AWS region.")]
 SourceUnavailable = Annotated[
-    bool,
-    typer.Option(
-        "--source-unavailable", help="Continue although the other region does not respond."
-    ),
+    bool, option("--source-unavailable", "Continue although the other region does not respond.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps; change nothing.")]
+DryRun = Annotated[bool, option("--dry-run", "Print the steps; change nothing.")]
 SkippedTenants = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--skip-tenant",
-        metavar="TENANT",
-        help="Continue although this tenant cannot be recovered; may be repeated.",
+        "Continue although this tenant cannot be recovered; may be repeated.",
+        "TENANT",
     ),
 ]
 Endpoint = Annotated[
-    str | None,
-    typer.Option("--from-endpoint", metavar="URL", help="AWS endpoint in the region to leave."),
+    str | None, option("--from-endpoint", "AWS endpoint in the region to leave.", "URL")
 ]
 
 # It has no store.

@@ -14,7 +14,7 @@ import typer
 
 from infra.cli import inputs
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
-from infra.cli.errors import UsageError, Yes, argument_type, drop_missing
+from infra.cli.errors import UsageError, Yes, argument, drop_missing, option
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
@@ -126,23 +126,17 @@ _roles.add_delete(
 
 MadeKeysOption = Annotated[
     MadeKeys | None,
-    typer.Option("--made-keys", help="Revoke (end) or keep the API keys that the person created."),
+    option("--made-keys", "Revoke (end) or keep the API keys that the person created."),
 ]
-RoleOf = Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")]
+RoleOf = Annotated[str, argument("ROLE", "Name of the role.")]
 Prefixes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--warrant-prefix",
-        metavar="PREFIX",
-        help="Allow only warrants with this prefix; may be repeated.",
-    ),
+    option("--warrant-prefix", "Allow only warrants with this prefix; may be repeated.", "PREFIX"),
 ]
 KeysOfRole = Annotated[
     list[str] | None,
-    typer.Option(
-        "--signing-key",
-        metavar="KEY",
-        help="Allow only this signing key and its descendants; may be repeated.",
+    option(
+        "--signing-key", "Allow only this signing key and its descendants; may be repeated.", "KEY"
     ),
 ]
 
@@ -195,7 +189,7 @@ def disable(
 def put_role(
     session: ApiSession,
     name: RoleOf,
-    scope: Annotated[list[Scope], typer.Option("--scope", help="Scope; may be repeated.")],
+    scope: Annotated[list[Scope], option("--scope", "Scope; may be repeated.")],
     warrant_prefix: Prefixes = None,
     signing_key: KeysOfRole = None,
 ) -> None:
@@ -214,100 +208,72 @@ def _role_mapping(value: str) -> RoleMapping:
 
 
 Issuer = Annotated[
-    str,
-    typer.Option(
-        "--issuer",
-        metavar="URL",
-        parser=argument_type(model.issuer),
-        help="Issuer URL, as in the iss of its tokens.",
-    ),
+    str, option("--issuer", "Issuer URL, as in the iss of its tokens.", "URL", model.issuer)
 ]
 RoleMappings = Annotated[
     list[RoleMapping] | None,
-    typer.Option(
+    option(
         "--role-mapping",
-        metavar="CLAIM=VALUE:ROLE",
-        parser=argument_type(_role_mapping),
-        help="Role of tokens with this claim; may be repeated. The first match applies.",
+        "Role of tokens with this claim; may be repeated. The first match applies.",
+        "CLAIM=VALUE:ROLE",
+        _role_mapping,
     ),
 ]
-OfTenant = Annotated[
-    str,
-    typer.Option(
-        "--tenant", metavar="NAME", parser=argument_type(handle), help="Name of the tenant."
-    ),
-]
-Usage = Annotated[ProviderUsage, typer.Option("--usage", help="Usage of its tokens.")]
+OfTenant = Annotated[str, option("--tenant", "Name of the tenant.", "NAME", handle)]
+Usage = Annotated[ProviderUsage, option("--usage", "Usage of its tokens.")]
 ClientId = Annotated[
     str | None,
-    typer.Option(
-        "--client-id", help="Client of the service at the provider; with verify_only, the audience."
-    ),
+    option("--client-id", "Client of the service at the provider; with verify_only, the audience."),
 ]
 CliClientId = Annotated[
     str | None,
-    typer.Option(
-        "--cli-client-id", help="Public client of this program at the provider, if it differs."
-    ),
+    option("--cli-client-id", "Public client of this program at the provider, if it differs."),
 ]
 NameOption = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        parser=argument_type(text.name),
-        help="Display name (default: the host of the issuer).",
-    ),
+    str | None, option("--name", "Display name (default: the host of the issuer).", read=text.name)
 ]
 Domains = Annotated[
     list[str] | None,
-    typer.Option(
-        "--email-domain",
-        parser=argument_type(model.domain),
-        help="E-mail domain of people; may be repeated.",
-    ),
+    option("--email-domain", "E-mail domain of people; may be repeated.", read=model.domain),
 ]
-Account = Annotated[str | None, typer.Option("--account", help="Service account of programs.")]
+Account = Annotated[str | None, option("--account", "Service account of programs.")]
 Jwks = Annotated[
-    Path | None,
-    typer.Option(
-        "--jwks", metavar="FILE", help="Keys of the issuer, if the service cannot reach it."
-    ),
+    Path | None, option("--jwks", "Keys of the issuer, if the service cannot reach it.", "FILE")
 ]
 AllowTokenReuse = Annotated[
-    bool,
-    typer.Option("--token-reuse", help="Accept a workload token more than once, as in Kubernetes."),
+    bool, option("--token-reuse", "Accept a workload token more than once, as in Kubernetes.")
 ]
 TrustsEmail = Annotated[
-    bool, typer.Option("--trusts-email", help="Trust the provider to verify all e-mail addresses.")
+    bool, option("--trusts-email", "Trust the provider to verify all e-mail addresses.")
 ]
 StepUp = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--step-up",
-        parser=argument_type(model.step_up),
-        help="Evidence of reauthentication: auth_time (default), acr:VALUES or sign_in.",
+        "Evidence of reauthentication: auth_time (default), acr:VALUES or sign_in.",
+        read=model.step_up,
     ),
 ]
 Exchange = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--exchange/--no-exchange",
-        help="Exchange tokens for sessions (default: with --cli-client-id, and for workloads).",
+        "Exchange tokens for sessions (default: with --cli-client-id, and for workloads).",
         show_default=False,
     ),
 ]
 TokenSeconds = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--lifetime",
-        metavar="SECONDS",
+        "Maximum lifetime of its tokens, with --usage verify_only.",
+        "SECONDS",
         min=60,
         max=model.TOKEN_SECONDS_MAX,
-        help="Maximum lifetime of its tokens, with --usage verify_only.",
         show_default=False,
     ),
 ]
-Url = Annotated[str, typer.Option("--url", help="Service URL for browsers.")]
+Url = Annotated[str, option("--url", "Service URL for browsers.")]
 
 
 @operator_command(

@@ -7,12 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from infra.cli.errors import ExitCode, argument_type
+from infra.cli.errors import ExitCode, option, public_keys
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from shared.errors import RescindError
 from shared.model.callers import Caller
 from shared.model.deployment import SCHEMA
-from shared.model.lists.verification import public_key_bytes
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
 from shared.operations.fleet import propagation as registry
@@ -25,41 +24,33 @@ _ADMIN_KEY_AGE_MAX: Final = timedelta(days=30)
 
 TrustVersion = Annotated[
     int,
-    typer.Option(
+    option(
         "--trust-version",
+        "Newest version of the trust document that clients have, if its blob is lost.",
+        "N",
         min=0,
-        metavar="N",
-        help="Newest version of the trust document that clients have, if its blob is lost.",
     ),
 ]
 Signers = Annotated[
     list[bytes] | None,
-    typer.Option(
+    public_keys(
         "--signer",
-        parser=argument_type(public_key_bytes),
-        metavar="PUBLIC_KEY",
-        help="Public key, in base64, of an SRL signer that the restored tables lack; may be "
-        "repeated.",
+        "Public key, in base64, of an SRL signer that the restored tables lack; may be repeated.",
+        "PUBLIC_KEY",
     ),
 ]
 CompleteReview = Annotated[
-    bool,
-    typer.Option(
-        "--complete-review",
-        help="Complete the review that an earlier recovery required.",
-    ),
+    bool, option("--complete-review", "Complete the review that an earlier recovery required.")
 ]
 NoDataLoss = Annotated[
     bool,
-    typer.Option(
+    option(
         "--no-data-loss",
-        help="Record that no change is lost, after a PostgreSQL failover to a synchronous standby "
+        "Record that no change is lost, after a PostgreSQL failover to a synchronous standby "
         "or a complete copy of the tables.",
     ),
 ]
-Seconds = Annotated[
-    int, typer.Option(metavar="N", help="Maximum seconds to wait for the authorizers.")
-]
+Seconds = Annotated[int, option("--seconds", "Maximum seconds to wait for the authorizers.", "N")]
 
 Report = Callable[[str], None]
 

@@ -10,6 +10,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import local_command
+from infra.cli.errors import option
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import InvalidSettings
@@ -20,36 +21,27 @@ _EXAMPLE: Final = (
     "rescind migrate --from sqlite:.data/svc.db --to dynamodb:rescind-prod- "
     "--to-blobs s3:BUCKET --to-keys kms:alias/rescind-prod"
 )
+_PLACE: Final = "PLACE"
+_SQLITE: Final = "default for SQLite: same folder"
 _NEXT: Final = """The source is still active. To finish the migration:
   1. Restart every process of the source with RESCIND_MODE=read-only, and wait for a minute.
   2. Repeat this command with --finish.
   3. Serve from the target."""
 
 
-def _option(name: str, help_: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(name, metavar="PLACE", help=help_)
-    return found
-
-
-From = Annotated[str, _option("--from", "Source store, as in RESCIND_STORE.")]
+From = Annotated[str, option("--from", "Source store, as in RESCIND_STORE.", _PLACE)]
 FromBlobs = Annotated[
-    str | None, _option("--from-blobs", "Blobs of the source (default for SQLite: same folder).")
+    str | None, option("--from-blobs", f"Blobs of the source ({_SQLITE}).", _PLACE)
 ]
 FromKeys = Annotated[
-    str | None,
-    _option("--from-keys", "Wrapping key of the source (default for SQLite: same folder)."),
+    str | None, option("--from-keys", f"Wrapping key of the source ({_SQLITE}).", _PLACE)
 ]
-To = Annotated[str, _option("--to", "Target store, which must be empty.")]
-ToBlobs = Annotated[
-    str | None, _option("--to-blobs", "Blobs of the target (default for SQLite: same folder).")
-]
+To = Annotated[str, option("--to", "Target store, which must be empty.", _PLACE)]
+ToBlobs = Annotated[str | None, option("--to-blobs", f"Blobs of the target ({_SQLITE}).", _PLACE)]
 ToKeys = Annotated[
-    str | None,
-    _option("--to-keys", "Wrapping key of the target (default for SQLite: same folder)."),
+    str | None, option("--to-keys", f"Wrapping key of the target ({_SQLITE}).", _PLACE)
 ]
-Finish = Annotated[
-    bool, typer.Option("--finish", help="Finish the migration. The source must be read-only.")
-]
+Finish = Annotated[bool, option("--finish", "Finish the migration. The source must be read-only.")]
 
 
 def register(root: typer.Typer) -> None:

@@ -18,7 +18,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import OPTIONS, PANEL, Command, add, raise_on_signals, run_guarded
-from infra.cli.errors import argument_type
+from infra.cli.errors import argument, option
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import InvalidSettings
@@ -31,19 +31,16 @@ _REMEDY: Final = "Set them in the environment, or name a data folder with --data
 
 DataOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data",
-        metavar="FOLDER",
-        help="Data folder, such as .data (or RESCIND_DATA).",
-        rich_help_panel=PANEL,
+    option(
+        "--data", "Data folder, such as .data (or RESCIND_DATA).", "FOLDER", rich_help_panel=PANEL
     ),
 ]
 KeyFileOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--key-file",
-        metavar="FILE",
-        help="With --data: wrapping key, if it is elsewhere.",
+        "With --data: wrapping key, if it is elsewhere.",
+        "FILE",
         rich_help_panel=PANEL,
     ),
 ]
@@ -63,10 +60,7 @@ def handle(value: str) -> str:
         raise ValueError(f"a tenant name {error}") from None
 
 
-Handle = Annotated[
-    str,
-    typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Name of the tenant."),
-]
+Handle = Annotated[str, argument("TENANT", "Name of the tenant.", handle)]
 
 
 @dataclass

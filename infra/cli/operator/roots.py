@@ -9,13 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from infra import private_files
-from infra.cli import trust
 from infra.cli.commands import ApiSession, command, confirm, local_command
 from infra.cli.drafts import Draft, words
-from infra.cli.errors import UsageError, Yes, argument_type, public_keys
-from infra.cli.operator.operators import Operator, handle, operator_command
+from infra.cli.errors import UsageError, Yes, argument, option, public_keys
+from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Output
-from infra.cli.trust import DraftOut, Threshold
+from infra.cli.trust import DraftOut, Threshold, app, create_draft, publish_signed
 from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
@@ -27,52 +26,33 @@ from shared.ports.outside import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
 
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the new key.")]
-DraftFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Draft, which the signed draft replaces.")
-]
-Place = Annotated[
-    str, typer.Option("--key", metavar="ROOT", help="Your root key: a file, pkcs11:… or kms:ARN.")
-]
+Out = Annotated[Path, option("--out", "File for the new key.", "FILE")]
+DraftFile = Annotated[Path, argument("FILE", "Draft, which the signed draft replaces.")]
+Place = Annotated[str, option("--key", "Your root key: a file, pkcs11:… or kms:ARN.", "ROOT")]
 PresentPlaces = Annotated[
-    list[str],
-    typer.Option("--key", metavar="ROOT", help="Current root that signs; may be repeated."),
+    list[str], option("--key", "Current root that signs; may be repeated.", "ROOT")
 ]
 NewPlaces = Annotated[
-    list[str] | None,
-    typer.Option("--new", metavar="ROOT", help="New root that signs here; may be repeated."),
+    list[str] | None, option("--new", "New root that signs here; may be repeated.", "ROOT")
 ]
 NewKeys = Annotated[
     list[bytes] | None,
     public_keys("--new-public", "Public key of a new root that signs elsewhere; may be repeated."),
 ]
 Passphrase = Annotated[
-    Path | None,
-    typer.Option(
-        "--passphrase-file", metavar="FILE", help="File with the passphrase (default: prompt)."
-    ),
+    Path | None, option("--passphrase-file", "File with the passphrase (default: prompt).", "FILE")
 ]
 Plain = Annotated[
     bool,
-    typer.Option(
+    option(
         "--no-passphrase",
-        help="Do not encrypt the file. Anyone who can read it can sign trust documents.",
+        "Do not encrypt the file. Anyone who can read it can sign trust documents.",
     ),
 ]
-Lost = Annotated[
-    bool, typer.Option("--lost", help="Confirm that the current roots are lost or stolen.")
-]
-Tenant = Annotated[
-    str, typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Name of the tenant.")
-]
+Lost = Annotated[bool, option("--lost", "Confirm that the current roots are lost or stolen.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add all commands of `rescind trust`."""
-    root.add_typer(trust.app, name="trust")
-
-
-@local_command(trust.app, "new-root", example="rescind trust new-root --out root-1.key")
+@local_command(app, "new-root", example="rescind trust new-root --out root-1.key")
 def create_root(
     out: Output, out_file: Out, passphrase_file: Passphrase = None, no_passphrase: Plain = False
 ) -> None:
@@ -87,7 +67,7 @@ def create_root(
     out.print_message("Use this pin for clients if the key is the only root of their tenant.")
 
 
-@local_command(trust.app, "sign", example="rescind trust sign draft.json --key root-1.key")
+@local_command(app, "sign", example="rescind trust sign draft.json --key root-1.key")
 def sign(
     out: Output,
     file: DraftFile,
@@ -117,8 +97,8 @@ def sign(
     out.print_message(f"Signed {file}; {rest}.")
 
 
-@operator_command(trust.app, "replace-root", example="rescind trust replace-root acme --lost")
-def replace_root(operator: Operator, tenant: Tenant, lost: Lost = False, yes: Yes = False) -> None:
+@operator_command(app, "replace-root", example="rescind trust replace-root acme --lost")
+def replace_root(operator: Operator, tenant: Handle, lost: Lost = False, yes: Yes = False) -> None:
     """Replace roots that are lost or stolen, with a first trust document of other roots.
 
     Every client needs the new pin. Without it, a client refuses all warrants when its document
@@ -143,7 +123,7 @@ def replace_root(operator: Operator, tenant: Tenant, lost: Lost = False, yes: Ye
 
 
 @command(
-    trust.app,
+    app,
     "rotate-root",
     example="rescind trust rotate-root --key .data/root.key --new root-1.key --new root-2.key "
     "--threshold 2 --out draft.json",
@@ -169,7 +149,7 @@ def rotate_root(
     keys = sorted({*(each.public_key for each in added), *(new_public or [])})
     if not threshold <= len(keys):
         raise UsageError("--threshold exceeds the number of new roots; add --new or --new-public.")
-    draft = trust.create_draft(session, keys, threshold)
+    draft = create_draft(session, keys, threshold)
     draft.check_current(datetime.now(UTC))
     session.out.record(words(draft))
     confirm("Replace the roots with these?", yes=yes)
@@ -180,7 +160,7 @@ def rotate_root(
             f"Wrote {out}; {missing} signature(s) are missing; run: rescind trust sign."
         )
         return
-    trust.publish_signed(session, signed)
+    publish_signed(session, signed)
 
 
 def _sign_draft(draft: Draft, signing: Sequence[RootSigner]) -> Draft:

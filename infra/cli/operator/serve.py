@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from infra.cli.commands import local_command, noun
-from infra.cli.errors import argument_type
+from infra.cli.errors import option
 from infra.cli.output import Output
 from infra.server import addresses, places
 from infra.server import server as local_server
@@ -25,40 +25,34 @@ def _address(text: str) -> str:
 
 Host = Annotated[
     str,
-    typer.Option(
+    option(
         "--host",
-        parser=argument_type(_address),
-        metavar="ADDRESS",
-        help="IP address to listen on. Only this machine can reach 127.0.0.1.",
+        "IP address to listen on. Only this machine can reach 127.0.0.1.",
+        "ADDRESS",
+        _address,
     ),
 ]
-Port = Annotated[int, typer.Option("--port", help="TCP port.")]
+Port = Annotated[int, option("--port", "TCP port.")]
 Data = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--data",
-        metavar="FOLDER",
-        help="Data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
+        "Data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
+        "FOLDER",
     ),
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--key-file",
-        metavar="FILE",
-        help="Wrapping key, if it is not master.key in the data folder.",
-    ),
+    option("--key-file", "Wrapping key, if it is not master.key in the data folder.", "FILE"),
 ]
-Workers = Annotated[
-    int, typer.Option("--workers", min=1, help="Number of processes that serve requests.")
-]
+Workers = Annotated[int, option("--workers", "Number of processes that serve requests.", min=1)]
 Ops = Annotated[
     MetricsAddress | None,
-    typer.Option(
+    option(
         "--ops-address",
-        parser=argument_type(MetricsAddress.parse),
-        metavar="ADDRESS:PORT",
-        help="Serve metrics and health on this address without a key, such as 127.0.0.1:9464.",
+        "Serve metrics and health on this address without a key, such as 127.0.0.1:9464.",
+        "ADDRESS:PORT",
+        MetricsAddress.parse,
     ),
 ]
 
@@ -74,33 +68,31 @@ class Level(StrEnum):
 
 ConsoleChoice = Annotated[
     ConsoleMode,
-    typer.Option(
-        "--console", help="Serve the console at /. reload reads its files for each request."
-    ),
+    option("--console", "Serve the console at /. reload reads its files for each request."),
 ]
 DocsChoice = Annotated[
-    DocumentsMode, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
+    DocumentsMode, option("--docs", "Serve the API document at /docs and /openapi.json.")
 ]
 DrainSeconds = Annotated[
     int,
-    typer.Option(
+    option(
         "--drain-seconds",
+        "Seconds to serve after SIGTERM while /readyz fails, for a load balancer.",
+        "SECONDS",
         min=0,
-        metavar="SECONDS",
-        help="Seconds to serve after SIGTERM while /readyz fails, for a load balancer.",
     ),
 ]
 Idle = Annotated[
     int,
-    typer.Option(
+    option(
         "--idle",
+        "Seconds before an idle connection is closed; longer than the limit of a proxy.",
+        "SECONDS",
         min=1,
-        metavar="SECONDS",
-        help="Seconds before an idle connection is closed; longer than the limit of a proxy.",
     ),
 ]
 LogLevel = Annotated[
-    Level, typer.Option("--log-level", help="Minimum level of log lines; info logs each request.")
+    Level, option("--log-level", "Minimum level of log lines; info logs each request.")
 ]
 
 

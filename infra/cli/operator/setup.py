@@ -10,7 +10,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import local_command
-from infra.cli.errors import UsageError, argument_type
+from infra.cli.errors import UsageError, option
 from infra.cli.operator.operators import handle
 from infra.cli.operator.tenants import show_key
 from infra.cli.output import Output
@@ -22,22 +22,11 @@ from shared.ports import Ports
 
 _EXAMPLE: Final = "rescind setup --tenant acme > acme.key"
 
-Tenant = Annotated[
-    str | None,
-    typer.Option(
-        "--tenant",
-        parser=argument_type(handle),
-        metavar="NAME",
-        help="Create this tenant.",
-    ),
-]
+Tenant = Annotated[str | None, option("--tenant", "Create this tenant.", "NAME", handle)]
 
 
 Role = Annotated[
-    str | None,
-    typer.Option(
-        "--role", metavar="ROLE", help="PostgreSQL role of the servers, if it is not the owner."
-    ),
+    str | None, option("--role", "PostgreSQL role of the servers, if it is not the owner.", "ROLE")
 ]
 
 

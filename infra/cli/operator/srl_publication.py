@@ -1,10 +1,8 @@
 """`rescind srl publish-due`, for operators."""
 
-import typer
-
-from infra.cli import srl
 from infra.cli.commands import format_error
 from infra.cli.operator.operators import Operator, operator_command
+from infra.cli.srl import app
 from shared.errors import RescindError
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, publication
@@ -14,12 +12,7 @@ class PublicationFailed(RescindError):
     """A due SRL could not be published."""
 
 
-def register(root: typer.Typer) -> None:
-    """Add all commands of `rescind srl`."""
-    root.add_typer(srl.app, name="srl")
-
-
-@operator_command(srl.app, "publish-due", example="rescind srl publish-due --data .data")
+@operator_command(app, "publish-due", example="rescind srl publish-due --data .data")
 def publish_due(operator: Operator) -> None:
     """For operators: publish every due SRL, as the scheduler does."""
     handles = {each.tenant_id: each.handle for each in tenants.directory(operator.ports)}

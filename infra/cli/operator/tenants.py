@@ -9,7 +9,14 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import confirm, noun
-from infra.cli.errors import LIFETIME, NeverExpires, UsageError, Yes, argument_type
+from infra.cli.errors import (
+    LIFETIME,
+    NeverExpires,
+    UsageError,
+    Yes,
+    argument,
+    option,
+)
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column, Output
 from shared.model import text, times
@@ -36,43 +43,30 @@ def _duration(value: str) -> timedelta:
 
 ExpiresIn = Annotated[
     timedelta | None,
-    typer.Option(
-        "--expires-in",
-        parser=argument_type(_duration),
-        metavar="TIME",
-        help="Lifetime, such as 30d, 12h or 45m (default: 90d).",
-    ),
+    option("--expires-in", "Lifetime, such as 30d, 12h or 45m (default: 90d).", "TIME", _duration),
 ]
 
 Grace = Annotated[
     timedelta | None,
-    typer.Option(
-        "--grace",
-        parser=argument_type(_duration),
-        metavar="TIME",
-        help="Grace period before deletion: 1d to 365d (default: 30d).",
+    option(
+        "--grace", "Grace period before deletion: 1d to 365d (default: 30d).", "TIME", _duration
     ),
 ]
 Export = Annotated[
-    Path | None,
-    typer.Option(
-        "--export", metavar="FILE", help="Export all data of the tenant to a new file first."
-    ),
+    Path | None, option("--export", "Export all data of the tenant to a new file first.", "FILE")
 ]
-NoExport = Annotated[bool, typer.Option("--no-export", help="Delete without an export.")]
+NoExport = Annotated[bool, option("--no-export", "Delete without an export.")]
 
 RequestApproval = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--request-approval",
-        metavar="WHY",
-        parser=argument_type(text.reason),
-        help="Delete nothing; request an approval from the tenant's administrators.",
+        "Delete nothing; request an approval from the tenant's administrators.",
+        "WHY",
+        text.reason,
     ),
 ]
-ApprovalOption = Annotated[
-    str | None, typer.Option("--approval", metavar="ID", help="Use this approval (svc_apr_…).")
-]
+ApprovalOption = Annotated[str | None, option("--approval", "Use this approval (svc_apr_…).", "ID")]
 
 app = noun("Manage tenants, for operators.")
 
@@ -163,9 +157,7 @@ def cancel_delete(operator: Operator, tenant: Handle) -> None:
 
 
 @operator_command(app, "export", example="rescind tenant export acme acme.ndjson --data .data")
-def export(
-    operator: Operator, tenant: Handle, file: Annotated[Path, typer.Argument(metavar="FILE")]
-) -> None:
+def export(operator: Operator, tenant: Handle, file: Annotated[Path, argument("FILE")]) -> None:
     """Write all data of a tenant to a new file, one JSON object per line, without secrets."""
     _export(operator, tenants.identifier(operator.ports, tenant), file)
 

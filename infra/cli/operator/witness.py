@@ -8,7 +8,7 @@ import uvicorn
 
 from infra import witness as service
 from infra.cli.commands import local_command
-from infra.cli.errors import UsageError
+from infra.cli.errors import UsageError, option
 from infra.cli.output import Output
 from infra.server import addresses, worker
 from infra.witness import WitnessStore
@@ -20,24 +20,21 @@ EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
 
 def run_witness(
     out: Output,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="FOLDER", help="Folder for the state of the witness.")
-    ],
+    data: Annotated[Path, option("--data", "Folder for the state of the witness.", "FOLDER")],
     name: Annotated[
-        str | None,
-        typer.Option("--name", help="Name of a new witness, such as witness.example/1."),
+        str | None, option("--name", "Name of a new witness, such as witness.example/1.")
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--log",
-            metavar="KEY",
-            help="Verifier key of a log to cosign, from `GET /v1/audit-logs/keys`. Needed once per "
+            "Verifier key of a log to cosign, from `GET /v1/audit-logs/keys`. Needed once per "
             "key; may be repeated.",
+            "KEY",
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="IP address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="TCP port.")] = 7380,
+    host: Annotated[str, option("--host", "IP address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "TCP port.")] = 7380,
 ) -> None:
     """Run a witness, which cosigns checkpoints that extend all checkpoints it signed before.
 

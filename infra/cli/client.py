@@ -96,7 +96,7 @@ class ApiClient:
         approving: Mapping[str, str] | None = None,
         connections: Connections | None = None,
     ) -> None:
-        self._wait, self._told, self._renewal = wait, on_request, profile.renewal
+        self._wait, self._on_request, self._renewal = wait, on_request, profile.renewal
         self._approving = approving or {}
         # The responses to a watching command, from the previous round and from this one.
         self._before: dict[str, Response] = {}
@@ -118,11 +118,8 @@ class ApiClient:
     @property
     def has_news(self) -> bool:
         """Whether the responses of this round differ from the previous round."""
-        before, now = (
-            {url: each.body for url, each in answers.items()}
-            for answers in (self._before, self._now)
-        )
-        return before != now
+        before = {url: each.body for url, each in self._before.items()}
+        return before != {url: each.body for url, each in self._now.items()}
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON of a response. Parameters that are None are omitted."""
@@ -192,35 +189,33 @@ class ApiClient:
         is_protected: bool = True,
     ) -> Response:
         """Return a successful response. With `follow`, redirects are followed (SRL-1)."""
-        headers = self._headers(method, is_protected=is_protected)
-        made = OutgoingRequest.of(method, self._address(path, params or {}), headers, body, form)
-        known = self._before.get(made.url) if method == "GET" else None
+        query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
+        url = self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        headers = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
+        if is_protected and method != "GET":
+            headers |= self._approving
+        request = OutgoingRequest.of(method, url, headers, body, form)
+        known = self._before.get(url) if method == "GET" else None
         if known is not None and "etag" in known.headers:
-            made = replace(made, headers={**made.headers, "If-None-Match": known.headers["etag"]})
-        if self._told:
-            self._told(_curl(made))
-        left = _PATIENCE
+            headers = {**request.headers, "If-None-Match": known.headers["etag"]}
+            request = replace(request, headers=headers)
+        if self._on_request:
+            self._on_request(_curl(request))
+        seconds_left = _PATIENCE
         while True:
-            answer = send_once(self._connections, made, self._credential, follow=follow)
-            pause = _pause(answer)
+            answer = send_once(self._connections, request, self._credential, follow=follow)
+            pause = http1.retry_after(answer)
+            pause = 1.0 if pause is None else min(max(pause, 0.1), _PAUSE_MAX)
             if not is_success(answer):
                 # Errors quote the response, and a server could echo the credential.
                 answer = _hide(self._credential, answer)
-            if answer.status not in _BUSY or pause > left:
+            if answer.status not in _BUSY or pause > seconds_left:
                 if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
                     answer = known
-                self._now[made.url] = answer
-                return _require_success(made, answer, self._renewal)
-            left -= pause
+                self._now[url] = answer
+                return _require_success(request, answer, self._renewal)
+            seconds_left -= pause
             self._wait(pause)
-
-    def _address(self, path: str, params: Params) -> str:
-        query = {name: _text(value) for name, value in params.items() if value is not None}
-        return self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-
-    def _headers(self, method: str, *, is_protected: bool) -> dict[str, str]:
-        once = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
-        return {**once, **self._approving} if is_protected and method != "GET" else once
 
 
 def send_once(
@@ -249,8 +244,10 @@ def send_once(
         except (HttpError, OSError, ValueError) as error:
             # Do not quote the query, because a redirect can contain a signature.
             place = printable(url.partition("?")[0])
-            reason = f"{_reason(error)}{printable(connections.via)}"
-            raise BadResponse(f"no valid response from {place}: {reason}") from None
+            reason = error.strerror if isinstance(error, OSError) else None
+            reason = printable(reason or str(error) or type(error).__name__)
+            via = printable(connections.via)
+            raise BadResponse(f"no valid response from {place}: {reason}{via}") from None
     raise BadResponse(f"{outgoing_request.place} redirects too many times")
 
 
@@ -260,11 +257,6 @@ def _encode_url(url: str) -> SplitResult:
     port_of(parts)
     path, query = quote(parts.path, safe=_SAFE), quote(parts.query, safe=_SAFE)
     return parts._replace(path=path, query=query)
-
-
-def _reason(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) else None
-    return printable(said or str(error) or type(error).__name__)
 
 
 def _curl(request: OutgoingRequest) -> str:
@@ -289,12 +281,6 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _pause(answer: Response) -> float:
-    """Return the seconds until the next attempt: 1 without `Retry-After`."""
-    asked = http1.retry_after(answer)
-    return 1.0 if asked is None else min(max(asked, 0.1), _PAUSE_MAX)
-
-
 def _hide(credential: Mapping[str, str], answer: Response) -> Response:
     """Return a response with the credential removed from its headers and its body."""
     for secret in (each.removeprefix("Bearer ") for each in credential.values()):
@@ -316,12 +302,12 @@ def _require_success(request: OutgoingRequest, answer: Response, renewal: str | 
         return answer
     request_id = answer.headers.get("x-request-id")
     try:
-        whole = json.loads(answer.body)
-        said = whole["error"]
+        document = json.loads(answer.body)
+        error = document["error"]
         # OAuth errors have another format (IDENTITY-7).
-        if isinstance(said, str):
-            said = {"code": said, "message": whole["error_description"]}
-        code, message = str(said["code"]), str(said["message"])
+        if isinstance(error, str):
+            error = {"code": error, "message": document["error_description"]}
+        code, message = str(error["code"]), str(error["message"])
         remedy = renewal if answer.status == HTTPStatus.UNAUTHORIZED else None
         if remedy and code == _TOO_OLD and "--reauthenticate" not in remedy:
             remedy += " --reauthenticate"

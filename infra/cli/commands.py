@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self
 from urllib.parse import quote
 
@@ -113,31 +114,27 @@ class ApiSession:
     @cached_property
     def profile(self) -> Profile:
         """The profile. Raises `UsageError` if there is none."""
-        found = profiles.load(self.profile_name)
-        if profiles.is_replaced(found):
+        profile = profiles.load(self.profile_name)
+        if profiles.is_replaced(profile):
             name = self.profile_name
             self.out.print_message(f"RESCIND_URL and RESCIND_API_KEY replace the profile {name}.")
-        return found
+        return profile
 
     @cached_property
     def api(self) -> "ApiClient":
         """The client, with the profile's credential. Raises `UsageError` if there is no profile."""
-        from infra.cli.client import ApiClient
+        from infra.cli.client import ASKS, HEADER, REASON, ApiClient
 
-        told = self.out.print_message if self.is_debugged else None
-        made = ApiClient(self.profile, on_request=told, approving=self._approving())
-        return self._open.enter_context(made)
-
-    def _approving(self) -> dict[str, str]:
-        from infra.cli.client import ASKS, HEADER, REASON
-
+        headers = {}
         if self.approval is not None and self.request_approval is not None:
             raise UsageError("use one of --request-approval and --approval.")
         if self.approval is not None:
-            return {HEADER: self.approval}
-        if self.request_approval is None:
-            return {}
-        return {HEADER: ASKS, REASON: quote(self.request_approval)}
+            headers = {HEADER: self.approval}
+        elif self.request_approval is not None:
+            headers = {HEADER: ASKS, REASON: quote(self.request_approval)}
+        on_request = self.out.print_message if self.is_debugged else None
+        client = ApiClient(self.profile, on_request=on_request, approving=headers)
+        return self._open.enter_context(client)
 
 
 Identifier = Annotated[str, argument("ID", "Identifier, from the first column of `list`.")]
@@ -218,9 +215,17 @@ def command(
             def work() -> int | None:
                 return function(session, **arguments)
 
+            def work_or_request() -> int | None:
+                try:
+                    return work()
+                except ApprovalPending as error:
+                    output.record(error.asked)
+                    output.print_message(error.next)
+                    return ExitCode.DONE
+
             if seconds is not None:
                 return run_guarded(output, lambda: _watch(session, seconds, work))
-            return run_guarded(output, lambda: _run_with_approval_hint(output, work))
+            return run_guarded(output, work_or_request)
 
     return add(app, name, example=example, options={**more, **OPTIONS}, run=run)
 
@@ -251,7 +256,7 @@ def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) ->
     out, api, code = session.out, session.api, None
     try:
         while True:
-            session.out = held = _BufferedOutput(out)
+            session.out = buffer = _BufferedOutput(out)
             api.begin_round()
             try:
                 code = work()
@@ -259,20 +264,10 @@ def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) ->
                 out.print_message(str(error))
             else:
                 if api.has_news:
-                    held.print()
+                    buffer.print()
             time.sleep(seconds)
     except KeyboardInterrupt:
         return code
-
-
-def _run_with_approval_hint(out: Output, work: Callable[[], int | None]) -> int | None:
-    """Run a command. If it requested an approval, print the next step."""
-    try:
-        return work()
-    except ApprovalPending as error:
-        out.record(error.asked)
-        out.print_message(error.next)
-        return ExitCode.DONE
 
 
 def local_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
@@ -296,10 +291,20 @@ def add(
     """Add a command with these options and their defaults. `run` supplies its first parameter."""
 
     def register(function: Command) -> Command:
-        def call(**given: Any) -> None:
-            raise typer.Exit(run(function, given) or ExitCode.DONE)
+        def call(**arguments: Any) -> None:
+            raise typer.Exit(run(function, arguments) or ExitCode.DONE)
 
-        _describe(call, function, options)
+        # Typer reads the name, the help and the parameters of a command from its function.
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        parameters = [each.replace(kind=keyword) for each in own]
+        for option_name, (type_, default) in options.items():
+            parameters.append(
+                inspect.Parameter(option_name, keyword, annotation=type_, default=default)
+            )
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        call.__name__, call.__doc__ = function.__name__, unwrap_paragraphs(function.__doc__ or "")
         # Rich would parse the brackets in the example as markup.
         epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
         app.command(name, cls=_StrictCommand, epilog=epilog, context_settings=_SETTINGS)(call)
@@ -471,7 +476,10 @@ def run_guarded(out: Output, work: Callable[[], int | None]) -> int | None:
         out.print_error(text, {"code": "usage", "message": text})
         return ExitCode.USAGE
     except ApiError as error:
-        out.print_error(_refusal_text(error), {"code": error.code, "message": error.message})
+        text = str(error)
+        if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.request_id:
+            text += f"\nrequest {error.request_id}"
+        out.print_error(text, {"code": error.code, "message": error.message})
         return ExitCode.FAILED
     except BadResponse as error:
         out.print_error(str(error), {"code": "no_answer", "message": str(error)})
@@ -497,27 +505,6 @@ def format_error(error: BaseException) -> str:
         error = error.__cause__
         lines.append(f"  caused by {type(error).__name__}: {error}")
     return "\n".join(lines)
-
-
-def _refusal_text(error: ApiError) -> str:
-    server_failed = error.status >= 500 and error.request_id  # noqa: PLR2004 (HTTP)
-    return f"{error}\nrequest {error.request_id}" if server_failed else str(error)
-
-
-def _describe(
-    call: Callable[..., None], function: Command, options: Mapping[str, tuple[Any, object]]
-) -> None:
-    """Copy the name, the help and the parameters of a command to `call`, for Typer."""
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    common = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=type_, default=default)
-        for name, (type_, default) in options.items()
-    ]
-    keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-    signature = inspect.Signature([*keyword, *common])
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
-    call.__name__, call.__doc__ = function.__name__, unwrap_paragraphs(function.__doc__ or "")
 
 
 def unwrap_paragraphs(text: str) -> str:

@@ -52,9 +52,10 @@ class Connections:
         self.via = f", through the proxy {http1.authority_of(proxy)}" if proxy is not None else ""
         if proxy is not None and url.scheme == "http":
             headers = {**request.headers, **_authorization(proxy)}
-            request = replace(request, headers=headers, target=_absolute(url))
-        place = (url.scheme, url.netloc)
-        pool = self._pools.setdefault(place, Pool(partial(self._connect, url, proxy)))
+            target = urlunsplit((url.scheme, http1.authority_of(url), url.path, url.query, ""))
+            request = replace(request, headers=headers, target=target)
+        connect = partial(self._connect, url, proxy)
+        pool = self._pools.setdefault((url.scheme, url.netloc), Pool(connect))
         now = time.monotonic()
         head_deadline = now + self._head_seconds
         return pool.exchange(
@@ -86,10 +87,6 @@ class Connections:
         return ssl.create_default_context()
 
 
-def _absolute(url: SplitResult) -> str:
-    return urlunsplit((url.scheme, http1.authority_of(url), url.path, url.query, ""))
-
-
 def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
     """Return the proxy for a URL. Raises `UsageError` if the configured proxy is not usable."""
     # A proxy could read the key, which may be sent without TLS only inside this machine.
@@ -115,13 +112,12 @@ def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> S
 def is_exempt(url: SplitResult, exempt: str) -> bool:
     """Return whether `NO_PROXY` matches the host of a URL: a name, domain, address or network."""
     host, port = (url.hostname or "").rstrip("."), http1.port_of(url)
-    return any(_is_named(host, port, each) for each in exempt.replace(",", " ").split())
-
-
-def _is_named(host: str, port: int, entry: str) -> bool:
-    name, _, wanted = entry.rpartition(":")
-    has_port = wanted.isdecimal() and int(wanted) == port
-    return _contains(entry, host) or (has_port and _contains(name, host))
+    for entry in exempt.replace(",", " ").split():
+        name, _, wanted = entry.rpartition(":")
+        has_port = wanted.isdecimal() and int(wanted) == port
+        if _contains(entry, host) or (has_port and _contains(name, host)):
+            return True
+    return False
 
 
 def _contains(entry: str, host: str) -> bool:

@@ -18,7 +18,7 @@ from shared.authorizer.formats import documents, ed25519
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import LIFETIME_MAX
 from shared.authorizer.formats.members import text, to_base64
-from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocument
+from shared.authorizer.formats.trust import DocumentSigner, RootSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Draft:
         signatures.
         """
         try:
-            found = documents.documents(read_document(path))
+            signed = documents.documents(read_document(path))
         except NotTrusted as error:
             raise _usage_error(
                 path, f"is not a draft of a trust document ({error.reason})"
             ) from None
-        match found:
-            case (made,):
-                draft = cls(None, made)
-            case (before, made):
-                draft = cls(before, made)
+        match signed:
+            case (document,):
+                draft = cls(None, document)
+            case (before, document):
+                draft = cls(before, document)
             case _:
                 raise _usage_error(path, "must contain the current document and the draft")
         if problem := draft._problem():
@@ -54,9 +54,9 @@ class Draft:
 
     def write(self, path: Path) -> None:
         """Replace the file atomically. Raises `UsageError`."""
-        given = [*([self.before] if self.before else []), self.next]
+        signed = [*([self.before] if self.before else []), self.next]
         try:
-            files.replace(path, documents.answer(given))
+            files.replace(path, documents.answer(signed))
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}.") from None
 
@@ -69,10 +69,10 @@ class Draft:
 
     def check_current(self, now: datetime) -> None:
         """Raise `UsageError` if clients would refuse the draft, regardless of its signatures."""
-        made = self.next.document
-        if now >= made.expires_at:
+        document = self.next.document
+        if now >= document.expires_at:
             raise UsageError("the draft has expired; create another: rescind trust draft.")
-        if made.expires_at - made.issued_at > LIFETIME_MAX:
+        if document.expires_at - document.issued_at > LIFETIME_MAX:
             raise UsageError(f"the draft is valid for more than {LIFETIME_MAX.days} days.")
 
     def add_signature(self, key: bytes, signature: bytes) -> Self:
@@ -92,23 +92,23 @@ class Draft:
     def signers(self, roots: RootSet) -> list[bytes]:
         """Return the keys of a root set that have a valid signature."""
         part = documents.signed_part(self.next.payload)
-        given = self.next.signatures
+        signatures = self.next.signatures
         return [
             key
             for key in roots.keys
-            if key in given and ed25519.is_signed(part, given[key], public_key=key)
+            if key in signatures and ed25519.is_signed(part, signatures[key], public_key=key)
         ]
 
     def _problem(self) -> str | None:
         """Return why the draft must not be signed, or None."""
         if self.before is None:
             return None
-        before, made = self.before.document, self.next.document
+        before, draft = self.before.document, self.next.document
         if not self.before.is_signed_by(before.roots):
             return "contains a current document that lacks signatures of its roots"
-        if before.tenant_id != made.tenant_id:
+        if before.tenant_id != draft.tenant_id:
             return "contains documents of two tenants"
-        if before.version >= made.version:
+        if before.version >= draft.version:
             return "contains a draft that is older than the current document"
         return None
 
@@ -129,33 +129,36 @@ def _usage_error(path: Path, problem: str) -> UsageError:
 
 def words(draft: Draft) -> dict[str, object]:
     """Return the fields of a draft, in reading order for signers."""
-    made, before = draft.next.document, draft.before.document if draft.before else None
+    document = draft.next.document
+    before = draft.before.document if draft.before else None
     old = {*before.signers} if before else set()
-    days = (made.expires_at - made.issued_at).days
+    days = (document.expires_at - document.issued_at).days
+    roots = _root_names(document.roots)
+    if before and before.roots != document.roots:
+        roots = f"CHANGE from {_root_names(before.roots)} TO {roots}"
+    signed_by = []
+    for each in draft.roots:
+        which = "the roots of the draft" if each == document.roots else "the current roots"
+        signed_by.append(f"{len(draft.signers(each))} of {each.threshold} of {which}")
+    first = "THIS IS THE FIRST DOCUMENT"
     return {
-        "tenant": made.tenant_id,
-        "version": f"{made.version}, after {before.version}" if before else f"{made.version}",
-        "before": _issued_text(before) if before else "THIS IS THE FIRST DOCUMENT",
-        "valid": f"{text(made.issued_at)} to {text(made.expires_at)} ({days} days)",
-        "roots": _roots(made.roots, before.roots if before else None),
-        "pin": made.roots.pin,
-        "adds": _signers({*made.signers} - old),
-        "removes": _signers(old - {*made.signers}),
-        "keeps": _signers({*made.signers} & old),
-        "signing keys": _change(before is not None and before.signing_keys == made.signing_keys),
-        "witnesses": _change(before is not None and before.witnesses == made.witnesses),
-        "signed by": [_count(draft, roots) for roots in draft.roots],
+        "tenant": document.tenant_id,
+        "version": f"{document.version}, after {before.version}"
+        if before
+        else f"{document.version}",
+        "before": f"version {before.version} of {text(before.issued_at)}" if before else first,
+        "valid": f"{text(document.issued_at)} to {text(document.expires_at)} ({days} days)",
+        "roots": roots,
+        "pin": document.roots.pin,
+        "adds": _signers({*document.signers} - old),
+        "removes": _signers(old - {*document.signers}),
+        "keeps": _signers({*document.signers} & old),
+        "signing keys": _change(
+            before is not None and before.signing_keys == document.signing_keys
+        ),
+        "witnesses": _change(before is not None and before.witnesses == document.witnesses),
+        "signed by": signed_by,
     }
-
-
-def _issued_text(previous: TrustDocument) -> str:
-    return f"version {previous.version} of {text(previous.issued_at)}"
-
-
-def _roots(roots: RootSet, previous: RootSet | None) -> str:
-    if previous is None or previous == roots:
-        return _root_names(roots)
-    return f"CHANGE from {_root_names(previous)} TO {_root_names(roots)}"
 
 
 def _root_names(roots: RootSet) -> str:
@@ -169,8 +172,3 @@ def _signers(signers: Iterable[DocumentSigner]) -> list[str]:
 
 def _change(is_same: bool) -> str:
     return "unchanged" if is_same else "changed"
-
-
-def _count(draft: Draft, roots: RootSet) -> str:
-    which = "the roots of the draft" if roots == draft.next.document.roots else "the current roots"
-    return f"{len(draft.signers(roots))} of {roots.threshold} of {which}"

@@ -1,7 +1,6 @@
 """`rescind srl`: the Signed Revocation List: fetch, verify, look up, compare, publish."""
 
 import json
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,6 +11,7 @@ from infra.cli.commands import ApiSession, command, confirm, local_command, noun
 from infra.cli.errors import SHOWN, ExitCode, Limit, UsageError, WarrantIds, Yes, argument, option
 from infra.cli.inputs import read_document
 from infra.cli.output import Column
+from infra.cli.srl_verification import format_lines, summarize
 from shared.authorizer import files
 from shared.model import times
 from shared.model.lists.content import Payload
@@ -78,7 +78,7 @@ def fetch(
     if keys is not None:
         _save(keys, json.dumps(all_of(session.api)).encode())
     content = _readable(str(file), body)
-    session.out.show(_summary(content), f"{file}: {_line(content)}; not verified")
+    session.out.show(summarize(content), f"{file}: {format_lines(content)}; not verified")
 
 
 @command(app, "check", example="rescind srl check svc_wrt_laptop-17")
@@ -88,11 +88,13 @@ def check(session: ApiSession, warrants: WarrantIds) -> int:
     The SRL is verified with the signers that the service returns. `rescind check` also covers
     revocations that no SRL contains yet.
     """
-    content = _fetch_verified(session)
-    listed = {each: each in set(content.revoked_ids) for each in warrants}
-    words = {True: "revoked", False: "not on the SRL"}
-    lines = [_line(content), *(f"{each}: {words[found]}" for each, found in listed.items())]
-    session.out.show({**_summary(content), "warrants": listed}, "\n".join(lines))
+    signers = [each for each in all_of(session.api)["keys"] if each["status"] != "revoked"]
+    keys = [public_key_bytes(each["public_key"]) for each in signers]
+    body = _fetch(session)
+    content = verify_by_one_of(body, public_keys=keys, now=datetime.now(UTC)).payload
+    revoked_ids = set(content.revoked_ids)
+    listed = {each: each in revoked_ids for each in warrants}
+    session.out.show({**summarize(content), "warrants": listed}, format_lines(content, listed))
     return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
 
 
@@ -105,7 +107,7 @@ def compare(session: ApiSession, old: Source, new: Source) -> None:
         "removed": sorted(set(before.revoked_ids) - set(after.revoked_ids)),
     }
     lines = [f"{_SIGNS[what]} {each}" for what, ids in found.items() for each in ids]
-    document = {"old": _summary(before), "new": _summary(after), **found}
+    document = {"old": summarize(before), "new": summarize(after), **found}
     session.out.show(document, "\n".join(lines))
     counts = f"{len(found['added'])} added, {len(found['removed'])} removed."
     session.out.print_message(f"From version {before.version} to version {after.version}: {counts}")
@@ -135,16 +137,6 @@ def _fetch(session: ApiSession, version: int | None = None) -> bytes:
     return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).body
 
 
-def _fetch_verified(session: ApiSession) -> Payload:
-    signers = all_of(session.api)["keys"]
-    trusted = [public_key_bytes(each["public_key"]) for each in _trusted_keys(signers)]
-    return verify_by_one_of(_fetch(session), public_keys=trusted, now=datetime.now(UTC)).payload
-
-
-def _trusted_keys(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in signers if each["status"] != "revoked"]
-
-
 def _body(session: ApiSession, source: str) -> bytes:
     """Return the SRL of a version if `source` is a number, otherwise from a file."""
     if source.isascii() and source.isdecimal():
@@ -160,22 +152,6 @@ def _readable(source: str, body: bytes) -> Payload:
         return Payload(int(members["Version"]), issued_at, expires_at, list(members["RevokedIDs"]))
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
         raise UsageError(f"{source} is not an SRL.") from None
-
-
-def _summary(content: Payload) -> dict[str, Any]:
-    return {
-        "version": content.version,
-        "issued_at": times.format_utc(content.issued_at),
-        "expires_at": times.format_utc(content.expires_at),
-        "revocation_count": len(content.revoked_ids),
-    }
-
-
-def _line(content: Payload) -> str:
-    return (
-        f"version {content.version}, issued {times.format_utc(content.issued_at)}, "
-        f"expires {times.format_utc(content.expires_at)}, {len(content.revoked_ids)} revoked"
-    )
 
 
 def _save(path: Path, data: bytes) -> None:

@@ -3,14 +3,13 @@
 import base64
 import json
 import re
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from infra import private_files
 from infra.cli import inputs
@@ -107,7 +106,23 @@ def load(path: Path) -> LastAcceptedSrl | None:
     except FileNotFoundError:
         return None
     try:
-        return _parse_state(strict_json.parse(text))
+        document = strict_json.parse(text)
+        if set(document) - {_TRUST} != _MEMBERS:
+            raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
+        version, sha256, statements = (
+            document[each] for each in ("version", "sha256", "statements")
+        )
+        if type(version) is not int or version < 1:
+            raise ValueError("version is a positive integer")
+        if not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise ValueError("sha256 has 64 hexadecimal digits")
+        if not all(isinstance(each, dict) for each in statements):
+            raise ValueError("statements are objects")
+        revoked = frozenset(map(public_key_bytes, document["revoked"]))
+        signer = public_key_bytes(document["signer"])
+        return LastAcceptedSrl(
+            version, sha256, signer, tuple(statements), revoked, document.get(_TRUST, "")
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"is damaged, or is not a state of a verifier ({error}); to start again, delete it and "
@@ -129,24 +144,6 @@ def save(path: Path, last_accepted: LastAcceptedSrl) -> None:
     files.replace(path, json.dumps(document, indent=1).encode())
 
 
-def _parse_state(document: Any) -> LastAcceptedSrl:
-    if set(document) - {_TRUST} != _MEMBERS:
-        raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
-    version, sha256 = document["version"], document["sha256"]
-    if type(version) is not int or version < 1:
-        raise ValueError("version is a positive integer")
-    if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise ValueError("sha256 has 64 hexadecimal digits")
-    statements = document["statements"]
-    if not all(isinstance(each, dict) for each in statements):
-        raise ValueError("statements are objects")
-    revoked = frozenset(map(public_key_bytes, document["revoked"]))
-    signer = public_key_bytes(document["signer"])
-    return LastAcceptedSrl(
-        version, sha256, signer, tuple(statements), revoked, document.get(_TRUST, "")
-    )
-
-
 def verify(
     out: Output,
     file: ListFile,
@@ -165,16 +162,25 @@ def verify(
     Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and a `--warrant` is revoked.
     """
     body = inputs.read_document(file)
-    pages = [_use(name, _read_served_signers) for name in keys or []]
+    pages = [
+        _use(name, lambda name: ServedSigners.parse(inputs.read_document(name)))
+        for name in keys or []
+    ]
     policy = VerifierPolicy(
         key or (),
         reduce(ServedSigners.merge, pages, ServedSigners()),
         min_version,
         max_version_jump,
     )
-    given = _parse_trust(key, root, trust, tenant)
+    given_trust = None
+    if root is None and not key:
+        raise UsageError("give --trust-pin with --trust and --tenant, or --key")
+    if root is not None:
+        if key or trust is None or tenant is None:
+            raise UsageError("--trust-pin requires --trust and --tenant, and excludes --key")
+        given_trust = GivenTrust(tenant, root, inputs.read_document(trust))
     try:
-        payload = _accept_and_save(body, policy, state, given)
+        payload = _accept_and_save(body, policy, state, given_trust)
     except NotTrusted as error:
         refused = {"valid": False, "reason": error.reason.value, "message": _REFUSED}
         out.show(refused, f"not valid ({error.reason}): {_REFUSED}")
@@ -183,8 +189,11 @@ def verify(
         refused = {"valid": False, "reason": error.reason, "message": str(error)}
         out.show(refused, f"not valid ({error.reason}): {error}")
         return ExitCode.FAILED
-    listed = {each: _is_listed(payload, each) for each in warrant or []}
-    out.show(_summary(payload, listed), _lines(payload, listed))
+    revoked_ids = set(payload.revoked_ids) if warrant else set()
+    listed = {each: each in revoked_ids for each in warrant or []}
+    verdicts = {each: {"revoked": is_revoked} for each, is_revoked in listed.items()}
+    document = {"valid": True, **summarize(payload), "warrants": verdicts}
+    out.show(document, f"valid: {format_lines(payload, listed)}")
     return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
 
 
@@ -221,19 +230,6 @@ class GivenTrust:
         return replace(policy, pinned=named), counts, json.dumps(state.to_json())
 
 
-def _parse_trust(
-    key: list[bytes] | None, root: str | None, trust: str | None, tenant: str | None
-) -> GivenTrust | None:
-    """Return the trust that --trust-pin selects, or None with --key. Raises `UsageError`."""
-    if root is None:
-        if not key:
-            raise UsageError("give --trust-pin with --trust and --tenant, or --key")
-        return None
-    if key or trust is None or tenant is None:
-        raise UsageError("--trust-pin requires --trust and --tenant, and excludes --key")
-    return GivenTrust(tenant, root, inputs.read_document(trust))
-
-
 def _accept_and_save(
     body: bytes, policy: VerifierPolicy, name: str | None, given_trust: GivenTrust | None
 ) -> Payload:
@@ -268,30 +264,21 @@ def _use(name: str, read: Callable[[str], T]) -> T:
         raise UsageError(f"{name}: {error}") from None
 
 
-def _read_served_signers(name: str) -> ServedSigners:
-    return ServedSigners.parse(inputs.read_document(name))
-
-
-def _is_listed(payload: Payload, warrant_id: str) -> bool:
-    index = bisect_left(payload.revoked_ids, warrant_id)
-    return payload.revoked_ids[index : index + 1] == [warrant_id]
-
-
-def _summary(payload: Payload, warrants: dict[str, bool]) -> dict[str, object]:
+def summarize(payload: Payload) -> dict[str, object]:
+    """Return the fields of an SRL for a document."""
     return {
-        "valid": True,
         "version": payload.version,
         "issued_at": times.format_utc(payload.issued_at),
         "expires_at": times.format_utc(payload.expires_at),
         "revocation_count": len(payload.revoked_ids),
-        "warrants": {each: {"revoked": revoked} for each, revoked in warrants.items()},
     }
 
 
-def _lines(payload: Payload, warrants: dict[str, bool]) -> str:
+def format_lines(payload: Payload, listed: Mapping[str, bool] = {}) -> str:
+    """Return a line about an SRL, and a line for each warrant that may be on it."""
     first = (
-        f"valid: version {payload.version}, issued {times.format_utc(payload.issued_at)}, "
+        f"version {payload.version}, issued {times.format_utc(payload.issued_at)}, "
         f"expires {times.format_utc(payload.expires_at)}, {len(payload.revoked_ids)} revoked"
     )
     words = {True: "revoked", False: "not on the SRL"}
-    return "\n".join([first, *(f"{each}: {words[listed]}" for each, listed in warrants.items())])
+    return "\n".join([first, *(f"{each}: {words[listed[each]]}" for each in listed)])

@@ -119,11 +119,19 @@ def create(
     if expires_at and never_expires:
         raise UsageError("use one of --expires-at and --never-expires.")
     check_new(secret_file)
+    end = None
+    if not never_expires:
+        if expires_at is None:
+            # In 90 days, or the latest expiry that the caller may set.
+            expires_at = parse_future_time(LIFETIME)
+            if latest := session.api.get("/v1/whoami").get("can_create_until"):
+                expires_at = min(expires_at, str(latest))
+        end = _end(session, expires_at)
     body = {
         "name": name,
         "scopes": scopes,
         "service_account_id": account,
-        "expires_at": None if never_expires else _end(session, expires_at or _usual_end(session)),
+        "expires_at": end,
         "networks": network,
     }
     show_secret(session, session.api.post(_keys.path, drop_missing(body)), secret_file)
@@ -155,12 +163,6 @@ def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
     session.out.record(session.api.post(_keys.at(key, "/revoke")))
 
 
-def _usual_end(session: ApiSession) -> str:
-    """Return the expiry of a key in 90 days, or the latest expiry that the caller may set."""
-    latest = session.api.get("/v1/whoami").get("can_create_until")
-    return min(parse_future_time(LIFETIME), str(latest)) if latest else parse_future_time(LIFETIME)
-
-
 def _end(session: ApiSession, expires_at: str | None) -> str | None:
     """Return the expiry of a key.
 
@@ -168,8 +170,8 @@ def _end(session: ApiSession, expires_at: str | None) -> str | None:
     """
     if session.approval is None or expires_at is None:
         return expires_at
-    found = session.api.get(f"/v1/approvals/{segment(session.approval)}")
-    changes = found["details"].get("changes") or {}
+    approval = session.api.get(f"/v1/approvals/{segment(session.approval)}")
+    changes = approval["details"].get("changes") or {}
     return str(changes.get("expires_at", {}).get("new", expires_at))
 
 

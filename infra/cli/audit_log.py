@@ -218,19 +218,15 @@ def list_(
         "to": until,
     }
     page = session.api.list_records(PATH, "audit_logs", most=limit, params=query)
-    found = page["audit_logs"]
-    rows = [_row([each]) for each in found] if expand_batches else _fold_batches(found)
-    session.out.print_page(page, "audit_logs", _COLUMNS, rows)
-
-
-def _fold_batches(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each entry. A batch has one row, at the position of its newest entry."""
+    # A batch has one row, at the position of its newest entry.
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for entry in entries:
+    for entry in page["audit_logs"]:
         details = entry["details"]
         kind = details.get("action", _KINDS.get(entry["action"], entry["action"]))
-        groups.setdefault((details.get("batch_id") or entry["id"], kind), []).append(entry)
-    return [_row(each) for each in groups.values()]
+        batch_id = None if expand_batches else details.get("batch_id")
+        groups.setdefault((batch_id or entry["id"], kind), []).append(entry)
+    rows = [_row(each) for each in groups.values()]
+    session.out.print_page(page, "audit_logs", _COLUMNS, rows)
 
 
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -326,8 +322,7 @@ def verify(
 
 def _show(session: ApiSession, report: Report) -> None:
     """Print the result, with one line for each finding."""
-    document: dict[str, Any] = {"whole": report.is_whole, **asdict(report)}
-    session.out.record(document, _SHOWN)
+    session.out.record({"whole": report.is_whole, **asdict(report)}, _SHOWN)
     if session.out.is_document:
         return
     for title, lines in (
@@ -339,18 +334,13 @@ def _show(session: ApiSession, report: Report) -> None:
     ):
         for line in lines:
             session.out.print_message(f"{title}: {line}")
-    session.out.print_message(_conclusion(report))
-
-
-def _conclusion(report: Report) -> str:
-    if not report.is_whole:
-        return "The audit log is NOT whole."
-    if report.begun:
-        return (
+    conclusion = f"The audit log is {'' if report.is_whole else 'NOT '}whole."
+    if report.is_whole and report.begun:
+        conclusion = (
             "The audit log is whole since its new generation. If you expected this restore, run "
             "the command again with --reset-pin."
         )
-    return "The audit log is whole."
+    session.out.print_message(conclusion)
 
 
 def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:

@@ -59,31 +59,24 @@ def show(
     ],
 ) -> None:
     """Show the propagation of a change, and the authorizers that may not enforce it yet."""
-    found = session.api.get(f"{_PATH}/{segment(_change_of(session, change))}")
+    change_id = change
+    if change.startswith("svc_wrt_"):
+        params = {"warrant_id": change, "limit": 1}
+        revocations = session.api.get("/v1/revocations", params)["revocations"]
+        if not revocations:
+            raise UsageError(
+                f"{change} has no revocation; for its history, run: rescind audit-log list "
+                f"--warrant {change}. For a revoked key, give the key."
+            )
+        change_id = str(revocations[0]["id"])
+    found = session.api.get(f"{_PATH}/{segment(change_id)}")
     if not session.out.is_for_people:
-        return session.out.record(found)
+        session.out.record(found)
+        return
     session.out.record(dict(_describe_change(found)))
     if found["lagging_authorizers"]:
         rows = [_lagging_row(each) for each in found["lagging_authorizers"]]
         session.out.print_table(found, rows, _LAGGING)
-    return None
-
-
-def _change_of(session: ApiSession, identifier: str) -> str:
-    """Return the identifier of a change. For a warrant, return its revocation.
-
-    Raises `UsageError` if the warrant has no revocation.
-    """
-    if not identifier.startswith("svc_wrt_"):
-        return identifier
-    params = {"warrant_id": identifier, "limit": 1}
-    found = session.api.get("/v1/revocations", params)["revocations"]
-    if not found:
-        raise UsageError(
-            f"{identifier} has no revocation; for its history, run: rescind audit-log list "
-            f"--warrant {identifier}. For a revoked key, give the key."
-        )
-    return str(found[0]["id"])
 
 
 def _maker(change: dict[str, Any]) -> str | None:
@@ -110,8 +103,15 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield "unrevoked", undone
         return
     if feed:
-        yield "in the feed", _feed_text(change)
-        yield "in an SRL", _srl_text(change)
+        published = f"not yet: {feed['published']} of {feed['total']}"
+        if feed["sequence"] is not None:
+            elapsed = _format_elapsed(change, feed["issued_at"])
+            published = f"entry {feed['sequence']}, {elapsed}"
+        yield "in the feed", published
+        listed = f"not yet, due by {change['srl_due_at']}" if change["srl_due_at"] else "not yet"
+        if srl := change["srl"]:
+            listed = f"{srl['version']}, {_format_elapsed(change, srl['issued_at'])}"
+        yield "in an SRL", listed
     yield (
         "authorizers",
         ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in counts.items()),
@@ -124,19 +124,6 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "can be unrevoked", change["can_unrevoke"]
 
 
-def _feed_text(change: dict[str, Any]) -> str:
-    feed = change["feed"]
-    if feed["sequence"] is None:
-        return f"not yet: {feed['published']} of {feed['total']}"
-    return f"entry {feed['sequence']}, {_format_elapsed(change, feed['issued_at'])}"
-
-
-def _srl_text(change: dict[str, Any]) -> str:
-    if change["srl"]:
-        return f"{change['srl']['version']}, {_format_elapsed(change, change['srl']['issued_at'])}"
-    return f"not yet, due by {change['srl_due_at']}" if change["srl_due_at"] else "not yet"
-
-
 def _format_elapsed(change: dict[str, Any], time: str) -> str:
     seconds = datetime.fromisoformat(time) - datetime.fromisoformat(change["recorded_at"])
     return f"{time}, after {took(seconds.total_seconds())}"
@@ -146,16 +133,16 @@ def _percentiles(change: dict[str, Any]) -> str:
     """Return when each share of the registered authorizers was known to enforce the change."""
     counts, curve = change["authorizers"], change["propagation_curve"]
     known = counts["enforced"] + counts["fail_closed"]
-    said = []
+    parts = []
     for name, share in _SHARES:
         rank = math.ceil(share * counts["total"])
         # A long curve omits some points. Take the next available point.
         at = rank - 1
         if known > len(curve):
             at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))
-        said.append(f"{name} {took(curve[at][0]) if rank <= known else 'not yet'}")
+        parts.append(f"{name} {took(curve[at][0]) if rank <= known else 'not yet'}")
     bound = "; some may have enforced it earlier" if change["is_upper_bound"] else ""
-    return ", ".join(said) + bound
+    return ", ".join(parts) + bound
 
 
 def took(seconds: float) -> str:
@@ -164,21 +151,20 @@ def took(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else str(timedelta(seconds=whole))
 
 
-def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
+def _lagging_row(authorizer: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a lagging authorizer."""
-    holds = "none"
-    if each["sequence"] is not None:
-        behind = f", {each['lag_entries']} behind" if each["lag_entries"] else ""
-        holds = f"entry {each['sequence']}{behind}"
-    return {**each, "holds": holds, "end": _end(each)}
-
-
-def _end(each: dict[str, Any]) -> str:
-    end = each["fail_closed_at"]
-    if each["enforcement"] == "fail_closed":
-        return f"no, refuses all warrants since {end}"
-    if end:
-        return f"until {end}"
-    if each["sequence"] is None:
-        return "yes, never reported"
-    return "yes, even when stale" if each["fail_open"] else "yes, staleness limit unknown"
+    holds, end = "none", authorizer["fail_closed_at"]
+    if authorizer["sequence"] is not None:
+        behind = f", {authorizer['lag_entries']} behind" if authorizer["lag_entries"] else ""
+        holds = f"entry {authorizer['sequence']}{behind}"
+    if authorizer["enforcement"] == "fail_closed":
+        may_accept = f"no, refuses all warrants since {end}"
+    elif end:
+        may_accept = f"until {end}"
+    elif authorizer["sequence"] is None:
+        may_accept = "yes, never reported"
+    elif authorizer["fail_open"]:
+        may_accept = "yes, even when stale"
+    else:
+        may_accept = "yes, staleness limit unknown"
+    return {**authorizer, "holds": holds, "end": may_accept}

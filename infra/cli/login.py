@@ -95,22 +95,27 @@ def _log_in(
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
-        _keep(session, profiles.validate(replace(place, api_key=_api_key())))
+        api_key = (
+            str(typer.prompt("API key", hide_input=True, err=True))
+            if sys.stdin.isatty()
+            else inputs.read_secret()
+        )
+        _save_accepted(session, profiles.validate(replace(place, api_key=api_key)))
         return
     with ApiClient(place) as api:
         if audience:
             token = sign_in.token_of_program(token_file, audience)
-            given = sign_in.exchange_token(api, audience, token)
+            new_session = sign_in.exchange_token(api, audience, token)
         else:
             chosen = sign_in.select_provider(api, tenant, provider)
             say = session.out.print_message
-            given = (
+            new_session = (
                 sign_in.by_device(api, chosen, say, fresh=reauthenticate)
                 if device
                 else sign_in.by_browser(api, chosen, redirect, timeout, say, fresh=reauthenticate)
             )
     typed = shlex.join(["rescind", *sys.argv[1:]])
-    _keep(session, replace(place, api_key=given["access_token"], renewal=typed))
+    _save_accepted(session, replace(place, api_key=new_session["access_token"], renewal=typed))
 
 
 def _log_out(session: ApiSession) -> None:
@@ -119,13 +124,21 @@ def _log_out(session: ApiSession) -> None:
     An API key stays valid. Revoke it first if you no longer need it.
     """
     try:
-        kept = profiles.load_saved(session.profile_name)
+        saved = profiles.load_saved(session.profile_name)
     except (UsageError, InvalidSettings):
         # The file is missing, or others could have set its address. Do not send the session there.
-        kept = None
+        saved = None
     known = profiles.forget(session.profile_name)
-    if kept is not None and kept.is_session:
-        _end(kept)
+    if saved is not None and saved.is_session:
+        try:
+            with ApiClient(saved) as api:
+                api.delete("/v1/sessions/current")
+        except (ApiError, BadResponse) as error:
+            if not isinstance(error, ApiError) or error.status not in _ENDED:
+                raise NotSignedIn(
+                    f"the session was removed here, but the service did not end it: {error} It "
+                    f"expires at {saved.expires_at}."
+                ) from None
     done = "was removed" if known else "does not exist"
     session.out.print_message(f"The profile {session.profile_name} {done}.")
 
@@ -135,7 +148,7 @@ def _show_caller(session: ApiSession) -> None:
     session.out.record(_caller_view(session.api.get("/v1/whoami")))
 
 
-def _keep(session: ApiSession, profile: Profile) -> None:
+def _save_accepted(session: ApiSession, profile: Profile) -> None:
     """Save a profile that the service accepts. Raises `UsageError` if it does not."""
     with ApiClient(replace(profile, renewal=None)) as api:
         try:
@@ -148,27 +161,7 @@ def _keep(session: ApiSession, profile: Profile) -> None:
     session.out.record(_caller_view(caller))
 
 
-def _end(profile: Profile) -> None:
-    """End a session at the service. Raises `NotSignedIn` if the service fails to end it."""
-    try:
-        with ApiClient(profile) as api:
-            api.delete("/v1/sessions/current")
-    except (ApiError, BadResponse) as error:
-        if isinstance(error, ApiError) and error.status in _ENDED:
-            return
-        raise NotSignedIn(
-            f"the session was removed here, but the service did not end it: {error} It expires at "
-            f"{profile.expires_at}."
-        ) from None
-
-
 def _caller_view(caller: dict[str, Any]) -> dict[str, Any]:
     """Return a caller without the fields that apply to another kind of caller."""
     hidden = _OF_KEYS if caller.get("session_id") else _OF_SESSIONS
     return {name: value for name, value in caller.items() if name not in hidden}
-
-
-def _api_key() -> str:
-    if not sys.stdin.isatty():
-        return inputs.read_secret()
-    return str(typer.prompt("API key", hide_input=True, err=True))

@@ -76,13 +76,13 @@ class Output:
 
     def print_document(self, document: object) -> None:
         """Print a document as YAML if that is the format, otherwise as JSON."""
-        said = json.dumps(document, indent=2)
+        text = json.dumps(document, indent=2)
         if self.format is OutputFormat.YAML:
             import yaml  # noqa: PLC0415 (see above)
 
-            print(yaml.safe_dump(json.loads(said), allow_unicode=True, sort_keys=False), end="")
+            print(yaml.safe_dump(json.loads(text), allow_unicode=True, sort_keys=False), end="")
         else:
-            print(said)
+            print(text)
 
     def print_table(
         self, document: object, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
@@ -178,7 +178,8 @@ class Output:
         lines = csv.writer(sys.stdout, lineterminator="\n")
         lines.writerow([each.key for each in columns])
         for each in records:
-            lines.writerow([_safe(plain(each.get(it.key))) for it in columns])
+            cells = [printable(plain(each.get(column.key)), most=None) for column in columns]
+            lines.writerow([f"'{cell}" if cell.startswith(_FORMULAS) else cell for cell in cells])
 
 
 def label_actor(actor: str, name: str | None) -> str:
@@ -193,8 +194,3 @@ def plain(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _safe(text: str) -> str:
-    shown = printable(text, most=None)
-    return f"'{shown}" if shown.startswith(_FORMULAS) else shown

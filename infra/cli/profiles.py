@@ -140,7 +140,15 @@ def validate(profile: Profile) -> Profile:
 
 def reaching(profile: Profile) -> Profile:
     """Return the profile, even without a key. Raises `UsageError` if its address is not usable."""
-    if not _is_usable_address(profile.url):
+    try:
+        parts = urlsplit(profile.url)
+        # An invalid port raises `ValueError`.
+        is_address = parts.hostname is not None and parts.port != 0
+        is_plain = not parts.query and parts.username is None
+        is_usable = parts.scheme in {"http", "https"} and is_address and is_plain
+    except ValueError:
+        is_usable = False
+    if not is_usable:
         raise UsageError(
             "the service URL is invalid; use a URL such as https://rescind.example.com"
         )
@@ -159,14 +167,3 @@ def is_private(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_here(parts.hostname or ""))
-
-
-def _is_usable_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        # An invalid port raises `ValueError`.
-        is_address = parts.hostname is not None and parts.port != 0
-    except ValueError:
-        return False
-    is_plain = not parts.query and parts.username is None
-    return parts.scheme in {"http", "https"} and is_address and is_plain

@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 
 import typer
 
-from infra.cli.client import Params
 from infra.cli.commands import ApiSession, command
 from infra.cli.errors import UsageError, argument, option
 from infra.cli.inputs import by_name, read_json
@@ -53,18 +52,27 @@ def send_request(
     path, _, query = path.partition("?")
     if query and verb not in _IN_QUERY:
         raise UsageError("only GET and DELETE accept a query; use --field NAME=TEXT.")
-    given = by_name([*parse_qsl(query, keep_blank_values=True), *fields])
-    if input_ is not None and (given or verb in _IN_QUERY):
+    parameters = by_name([*parse_qsl(query, keep_blank_values=True), *fields])
+    if input_ is not None and (parameters or verb in _IN_QUERY):
         raise UsageError("--input is the complete body; do not combine it with --field or GET.")
     if paginate:
         if verb != "GET":
             raise UsageError("--paginate requires GET.")
-        session.out.print_document(_all_pages(session, path, given))
+        # The last page, preceded by the records of all earlier pages.
+        document: dict[str, Any] = {}
+        for page in session.api.pages(path, parameters):
+            lists = {name: value for name, value in page.items() if isinstance(value, list)}
+            document = page | {
+                name: [*document.get(name, []), *value] for name, value in lists.items()
+            }
+        session.out.print_document(document)
         return
     if verb in _IN_QUERY:
-        answer = session.api.send(verb, path, params=given, follow=verb != "DELETE")
+        answer = session.api.send(verb, path, params=parameters, follow=verb != "DELETE")
     else:
-        answer = session.api.send(verb, path, body=given if input_ is None else read_json(input_))
+        answer = session.api.send(
+            verb, path, body=parameters if input_ is None else read_json(input_)
+        )
     if answer.headers.get("content-type", "").startswith("application/json"):
         session.out.print_document(json.loads(answer.body))
     else:
@@ -81,12 +89,3 @@ def _field(text: str) -> tuple[str, Any]:
         return name[:-1], json.loads(value)
     except ValueError:
         raise UsageError(f"--field {text}: {value} is not JSON.") from None
-
-
-def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]:
-    """Return the last page, preceded by the records of all earlier pages."""
-    found: dict[str, Any] = {}
-    for page in session.api.pages(path, params):
-        lists = {name: value for name, value in page.items() if isinstance(value, list)}
-        found = page | {name: [*found.get(name, []), *value] for name, value in lists.items()}
-    return found

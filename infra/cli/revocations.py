@@ -1,7 +1,6 @@
 """`rescind check` and `rescind revocations`."""
 
 import time
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -140,11 +139,15 @@ def check(
         warrants.append(identify_token(("jwt-subject", *subject), "--subject", before))
     if not warrants:
         raise UsageError("name at least one warrant or token.")
-    found = [
-        {"warrant_id": each, **verdict}
-        for start in range(0, len(warrants), _MOST_AT_ONCE)
-        for each, verdict in _verdicts(session, warrants[start : start + _MOST_AT_ONCE])
-    ]
+    verdicts: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(warrants), _MOST_AT_ONCE):
+        batch = warrants[start : start + _MOST_AT_ONCE]
+        if len(batch) == 1:
+            verdicts[batch[0]] = session.api.get(f"{_PATH}/check", {"warrant_id": batch[0]})
+        else:
+            body = {"warrant_ids": batch}
+            verdicts |= session.api.post(f"{_PATH}/check-batch", body)["results"]
+    found = [{"warrant_id": each, **verdicts[each]} for each in warrants]
     words = {True: "revoked", False: "not revoked"}
     rows = [{**each, "verdict": words[each["revoked"]]} for each in found]
     columns = [
@@ -156,15 +159,6 @@ def check(
         columns.append(Column("reason", "reason", wraps=True))
     session.out.print_table({"results": found}, rows, columns)
     return ExitCode.REVOKED if any(each["revoked"] for each in found) else ExitCode.DONE
-
-
-def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, dict[str, Any]]]:
-    if len(warrants) == 1:
-        yield warrants[0], session.api.get(f"{_PATH}/check", {"warrant_id": warrants[0]})
-        return
-    results = session.api.post(f"{_PATH}/check-batch", {"warrant_ids": warrants})["results"]
-    for each in warrants:
-        yield each, results[each]
 
 
 @command(
@@ -247,14 +241,14 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
     complete, registered, clients = True, 0, dict[tuple[str, str], dict[str, Any]]()
     with session.out.progress("Waiting for authorizers", len(records)) as bar:
         for record in records:
-            found = _wait_for_propagation(session, record["id"], deadline)
-            complete = complete and found["is_complete"]
-            registered = found["authorizers"]["total"]
-            clients |= {(each["owner"], each["name"]): each for each in found["unregistered"]}
+            progress = _wait_for_propagation(session, record["id"], deadline)
+            complete = complete and progress["is_complete"]
+            registered = progress["authorizers"]["total"]
+            clients |= {(each["owner"], each["name"]): each for each in progress["unregistered"]}
             bar.advance()
-            if not found["is_complete"]:
-                _show_progress(session, found)
-                if found["authorizers"]["total"] == 0:
+            if not progress["is_complete"]:
+                _show_progress(session, progress)
+                if registered == 0:
                     session.out.print_message(
                         "No authorizer is registered, so enforcement cannot be confirmed."
                     )

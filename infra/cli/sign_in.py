@@ -107,7 +107,7 @@ def by_browser(
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     digest = sha256(verifier.encode()).digest()
     with Loopback(redirect) as here:
-        asked = {
+        query = {
             "client_id": provider.client,
             "response_type": "code",
             "redirect_uri": here.url,
@@ -118,15 +118,14 @@ def by_browser(
             "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        address = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(asked)}"
+        address = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
         say(f"Sign in to {provider.name} in your browser:\n{address}")
         webbrowser.open(address)
         answer = here.answer(seconds)
     if answer is None:
         raise NotSignedIn(
             f"no sign-in completed within {seconds} seconds. If the browser is on another machine, "
-            "use "
-            f"--device. If the provider refuses the address, allow {here.url} for its client "
+            f"use --device. If the provider refuses the address, allow {here.url} for its client "
             f"{provider.client}."
         )
     form = {
@@ -155,29 +154,33 @@ def by_device(
     """
     endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
     tokens = _reachable(provider, provider.token_endpoint, "device codes")
-    asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
-    begun = _request_provider(endpoint, asked)
-    _check_begun(begun, provider)
-    complete = begun.get("verification_uri_complete")
+    query = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
+    offer = _request_provider(endpoint, query)
+    if "error" in offer:
+        raise _sign_in_error(offer, provider)
+    members = ("verification_uri", "user_code", "device_code")
+    if not all(isinstance(offer.get(each), str) for each in members):
+        raise BadResponse(f"{provider.name} returned no device code.")
+    complete = offer.get("verification_uri_complete")
     say(
-        f"Open {begun['verification_uri']} in any browser, and enter the code "
-        f"{begun['user_code']}" + (f"; or open {complete}" if complete else ".")
+        f"Open {offer['verification_uri']} in any browser, and enter the code "
+        f"{offer['user_code']}" + (f"; or open {complete}" if complete else ".")
     )
     form = {
         "grant_type": _DEVICE,
-        "device_code": begun["device_code"],
+        "device_code": offer["device_code"],
         "client_id": provider.client,
     }
-    interval = max(_number(begun.get("interval"), _INTERVAL), _INTERVAL_MIN)
-    left = _number(begun.get("expires_in"), 0)
-    while left > 0:
+    interval = max(_number(offer.get("interval"), _INTERVAL), _INTERVAL_MIN)
+    seconds_left = _number(offer.get("expires_in"), 0)
+    while seconds_left > 0:
         wait(interval)
-        left -= interval
-        said = _request_provider(tokens, form)
-        if said.get("error") == "slow_down":
+        seconds_left -= interval
+        answer = _request_provider(tokens, form)
+        if answer.get("error") == "slow_down":
             interval += _INTERVAL
-        elif said.get("error") != "authorization_pending":
-            return exchange_token(api, provider.id, _id_token(said, provider))
+        elif answer.get("error") != "authorization_pending":
+            return exchange_token(api, provider.id, _id_token(answer, provider))
     raise NotSignedIn("the code expired before the sign-in; run the command again.")
 
 
@@ -200,20 +203,20 @@ def token_of_program(
     Raises `UsageError` if there is none, and `BadResponse` if GitHub does not issue it.
     """
     if file is not None:
-        found = inputs.read_text(file).strip()
-        if not found:
+        token = inputs.read_text(file).strip()
+        if not token:
             raise UsageError(f"{file} contains no token.")
-        return found
+        return token
     url, key = (environment.get(each, "").strip() for each in _GITHUB)
     if not url or not key:
         raise UsageError(
             "set --token-file to the file with the token. In GitHub Actions, give the job the "
             "permission id-token: write instead."
         )
-    said = _request_provider(f"{url}&{urlencode({'audience': audience})}", key=key)
-    if not isinstance(said.get("value"), str):
+    answer = _request_provider(f"{url}&{urlencode({'audience': audience})}", key=key)
+    if not isinstance(answer.get("value"), str):
         raise BadResponse("GitHub issued no token for this job.")
-    return str(said["value"])
+    return str(answer["value"])
 
 
 def _reachable(provider: OfferedProvider, endpoint: str | None, means: str) -> str:
@@ -263,16 +266,6 @@ def _sign_in_error(answer: Mapping[str, Any], provider: OfferedProvider) -> NotS
     )
 
 
-def _check_begun(answer: Mapping[str, Any], provider: OfferedProvider) -> None:
-    if "error" in answer:
-        raise _sign_in_error(answer, provider)
-    if not all(
-        isinstance(answer.get(each), str)
-        for each in ("verification_uri", "user_code", "device_code")
-    ):
-        raise BadResponse(f"{provider.name} returned no device code.")
-
-
 def _id_token(answer: Mapping[str, Any], provider: OfferedProvider) -> str:
     if "error" in answer:
         raise _sign_in_error(answer, provider)
@@ -299,9 +292,9 @@ def _request_provider(
     with closing(Connections()) as connections:
         answer = send_once(connections, OutgoingRequest.of(method, url, headers, form=form))
     with suppress(ValueError):
-        said = json.loads(answer.body)
-        if isinstance(said, dict) and (is_success(answer) or "error" in said):
-            return said
+        document = json.loads(answer.body)
+        if isinstance(document, dict) and (is_success(answer) or "error" in document):
+            return document
     raise BadResponse(f"{urlsplit(url).netloc} returned {answer.status} without a JSON object.")
 
 
@@ -324,9 +317,25 @@ class Loopback:
     """
 
     def __init__(self, redirect: str) -> None:
-        host, port, path = _parts(redirect)
+        try:
+            parts = urlsplit(redirect)
+            port = parts.port or 0
+        except ValueError:
+            parts, port = urlsplit(""), 0
+        host, path = parts.hostname, parts.path or "/"
+        if parts.scheme != "http" or host not in _HOSTS or parts.query or parts.fragment:
+            raise UsageError(
+                "--redirect must be an address on this machine, such as http://127.0.0.1:53682/"
+            )
         self._answers: Queue[Mapping[str, str]] = Queue(1)
-        self._server = _listening(host, port, _handler(path, self._answers))
+        server = _LoopbackServer6 if ":" in host else _LoopbackServer
+        try:
+            self._server = server((_HOSTS[host], port), _handler(path, self._answers))
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host}:{port} ({error.strerror}); stop the program that uses "
+                "it, or set another address with --redirect."
+            ) from error
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_address[1]}{path}"
 
@@ -346,19 +355,6 @@ class Loopback:
             return None
 
 
-def _parts(redirect: str) -> tuple[str, int, str]:
-    try:
-        parts = urlsplit(redirect)
-        port = parts.port or 0
-    except ValueError:
-        parts, port = urlsplit(""), 0
-    if parts.scheme != "http" or parts.hostname not in _HOSTS or parts.query or parts.fragment:
-        raise UsageError(
-            "--redirect must be an address on this machine, such as http://127.0.0.1:53682/"
-        )
-    return parts.hostname, port, parts.path or "/"
-
-
 class _LoopbackServer(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
@@ -367,17 +363,6 @@ class _LoopbackServer(ThreadingTCPServer):
 
 class _LoopbackServer6(_LoopbackServer):
     address_family = socket.AF_INET6
-
-
-def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _LoopbackServer:
-    made = _LoopbackServer6 if ":" in host else _LoopbackServer
-    try:
-        return made((_HOSTS[host], port), handler)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port} ({error.strerror}); stop the program that uses it, or "
-            "set another address with --redirect."
-        ) from error
 
 
 def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPRequestHandler]:

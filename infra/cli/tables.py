@@ -50,12 +50,18 @@ class Screen:
 
     def print_table(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
         """Print a table. Shorten it, or print blocks, if it does not fit the terminal."""
-        drawn = _table(records, columns)
-        if self._fits(drawn):
-            self._out.print(drawn)
+        table = _table(records, columns)
+        if not self._fits(table):
+            table = _table(_shorten_ids(records, columns), columns)
+        if self._fits(table):
+            self._out.print(table)
             return
-        short = _table(_shorten_ids(records, columns), columns)
-        self._out.print(short if self._fits(short) else _blocks(records, columns))
+        # One block per record does not cut text.
+        blocks: list[RenderableType] = []
+        for number, record in enumerate(records):
+            blocks += [Text("")] if number else []
+            blocks.append(_record({column.title: record.get(column.key) for column in columns}))
+        self._out.print(Group(*blocks))
 
     def print_tree(
         self, title: str, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
@@ -140,55 +146,39 @@ def _shorten_ids(
     """Return the records with identifiers shortened to suffixes that stay unique."""
     shown = [dict(each) for each in records]
     for column in columns:
-        found = {str(each.get(column.key)) for each in records}
-        ends = _ends([each for each in found if _IDENTIFIER.fullmatch(each)])
-        for each in shown:
-            value = str(each.get(column.key))
-            if value in ends:
-                each[column.key] = ends[value]
+        values = {str(each.get(column.key)) for each in records}
+        identifiers = [each for each in values if _IDENTIFIER.fullmatch(each)]
+        for length in range(_END_MIN, 26):
+            short = {each: f"{each[:8]}…{each[-length:]}" for each in identifiers}
+            if len(set(short.values())) == len(identifiers):
+                for each in shown:
+                    each[column.key] = short.get(str(each.get(column.key)), each.get(column.key))
+                break
     return shown
 
 
-def _ends(identifiers: Sequence[str]) -> dict[str, str]:
-    """Return a unique short form of each identifier."""
-    for length in range(_END_MIN, 26):
-        short = {each: f"{each[:8]}…{each[-length:]}" for each in identifiers}
-        if len(set(short.values())) == len(identifiers):
-            return short
-    return {}
-
-
 def _table(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for column in columns:
         longest = max((len(cell(each.get(column.key)).plain) for each in records), default=0)
-        made.add_column(
+        table.add_column(
             column.title.upper(),
             no_wrap=not column.wraps,
             overflow="fold",
             min_width=min(longest, _WRAPPED_MIN) if column.wraps else None,
         )
     for record in records:
-        made.add_row(*(cell(record.get(column.key)) for column in columns))
-    return made
-
-
-def _blocks(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> RenderableType:
-    """Return a table that is too wide as blocks, one per record, without cutting text."""
-    shown: list[RenderableType] = []
-    for number, record in enumerate(records):
-        shown += [Text("")] if number else []
-        shown.append(_record({column.title: record.get(column.key) for column in columns}))
-    return Group(*shown)
+        table.add_row(*(cell(record.get(column.key)) for column in columns))
+    return table
 
 
 def _record(fields: Mapping[str, object]) -> Table:
-    made = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column(no_wrap=True, style="bold")
-    made.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
     for name, value in fields.items():
-        made.add_row(Text(name), cell(value))
-    return made
+        table.add_row(Text(name), cell(value))
+    return table
 
 
 def _console(stream: IO[str], *, is_wide: bool = False) -> Console:

@@ -28,27 +28,28 @@ _COLUMNS: Final = (Column("key", "key"), Column("uses", "uses"))
 app = noun("Show, draft, sign and publish trust documents.")
 
 
-def state_for_pin(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
-    """Return the trust state for a pin, from the saved state `kept` if there is one.
+def state_for_pin(tenant_id: str, pin: str, saved: bytes = b"") -> TrustState:
+    """Return the trust state for a pin, from the saved state if there is one.
 
-    Raises `ValueError` if the pin is invalid, or if `kept` is damaged or of another tenant.
+    Raises `ValueError` if the pin is invalid, or if `saved` is damaged or of another tenant.
     """
-    asked = TrustState(tenant_id, pin)
-    if not kept:
-        return asked
+    state = TrustState(tenant_id, pin)
+    if not saved:
+        return state
     try:
-        return TrustState.from_json(tenant_id, json.loads(kept)).with_pin(pin)
+        return TrustState.from_json(tenant_id, json.loads(saved)).with_pin(pin)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the saved trust document is not usable ({error})") from error
 
 
-def _pin(value: str) -> str:
-    return state_for_pin("", value).pin
-
-
 Root = Annotated[
     str | None,
-    option("--trust-pin", "Trust only keys that the roots with this pin have signed.", "PIN", _pin),
+    option(
+        "--trust-pin",
+        "Trust only keys that the roots with this pin have signed.",
+        "PIN",
+        lambda pin: state_for_pin("", pin).pin,
+    ),
 ]
 NewRoots = Annotated[
     list[bytes] | None,
@@ -95,7 +96,7 @@ def show(session: ApiSession, root: Root = None) -> None:
         document = _newest(_fetch_documents(session))
     else:
         document = follow_documents(session, session.api.get("/v1/whoami")["tenant_id"], root)
-    shown: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tenant": document.tenant_id,
         "version": document.version,
         "pin": document.roots.pin,
@@ -107,9 +108,9 @@ def show(session: ApiSession, root: Root = None) -> None:
             {"key": to_base64(each.key), "uses": [*each.uses]} for each in document.signers
         ],
     }
-    session.out.record(shown, () if session.out.is_document else [*shown][:-1])
+    session.out.record(fields, () if session.out.is_document else [*fields][:-1])
     if not session.out.is_document:
-        session.out.print_table(shown, shown["signers"], _COLUMNS)
+        session.out.print_table(fields, fields["signers"], _COLUMNS)
 
 
 @command(app, "draft", example="rescind trust draft --out draft.json")
@@ -121,10 +122,10 @@ def save_draft(
     Give the file, or copies of it, to the root holders. They run `rescind trust sign` offline. To
     replace roots, name all new roots with --new-root.
     """
-    made = create_draft(session, new_root or [], threshold)
-    made.write(out)
-    session.out.record(drafts.words(made))
-    session.out.print_message(f"Wrote {out}; {made.missing()} signature(s) are missing.")
+    draft = create_draft(session, new_root or [], threshold)
+    draft.write(out)
+    session.out.record(drafts.words(draft))
+    session.out.print_message(f"Wrote {out}; {draft.missing()} signature(s) are missing.")
 
 
 @command(app, "publish", example="rescind trust publish draft.json")
@@ -135,14 +136,14 @@ def publish(session: ApiSession, file: DraftFiles) -> None:
 
 def create_draft(session: ApiSession, keys: Sequence[bytes], threshold: int) -> Draft:
     """Return a new draft with these root keys, or with the current roots if there are none."""
-    asked = {"roots": ",".join(map(to_base64, keys)), "threshold": threshold} if keys else None
+    params = {"roots": ",".join(map(to_base64, keys)), "threshold": threshold} if keys else None
     present = _fetch_documents(session)
-    body = session.api.get(f"{_PATH}/draft", asked)
+    body = session.api.get(f"{_PATH}/draft", params)
     try:
-        made = SignedDocument.decode(from_base64(body["Payload"]), {})
+        document = SignedDocument.decode(from_base64(body["Payload"]), {})
     except (NotTrusted, KeyError, TypeError, ValueError):
         raise BadResponse("the service returned no draft of a trust document.") from None
-    return Draft(present[-1] if present else None, made)
+    return Draft(present[-1] if present else None, document)
 
 
 def publish_signed(session: ApiSession, draft: Draft) -> None:

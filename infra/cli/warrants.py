@@ -2,8 +2,9 @@
 
 import base64
 import binascii
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, local_command, noun
@@ -12,10 +13,9 @@ from infra.cli.inputs import read_bytes, read_document
 from infra.cli.output import Output
 from infra.cli.signing_keys import KeyId
 from shared.authorizer.formats import warrants
-from shared.authorizer.formats.warrants import Claims, InvalidWarrant
+from shared.authorizer.formats.warrants import InvalidWarrant
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
-from shared.model.lists.content import Payload
 from shared.model.lists.verification import verify
 
 
@@ -82,7 +82,10 @@ def verify_(
 
     Exit codes: 0 valid, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
     """
-    message, body, now = _message(read_document(file)), read_document(list_), datetime.now(UTC)
+    message = read_document(file)
+    with suppress(ValueError):
+        message = binascii.a2b_base64(message.strip(), strict_mode=True)
+    body, now = read_document(list_), datetime.now(UTC)
     try:
         claims = warrants.verify(message, public_keys=key, tenant_id=tenant, now=now)
         listed = verify(body, public_key=list_key, now=now, min_version=min_version)
@@ -91,8 +94,30 @@ def verify_(
     except InvalidSrl as error:
         return _print_refusal(out, str(error.reason), str(error), "SRL, ")
     is_revoked = claims.warrant_id in listed.revoked_ids
-    document = _document(claims, listed, is_revoked=is_revoked)
-    out.show(document, "\n".join(_lines(claims, document)))
+    document = {
+        "valid": True,
+        "revoked": is_revoked,
+        "warrant_id": claims.warrant_id,
+        "tenant_id": claims.tenant_id,
+        "issued_at": times.format_utc(claims.issued_at),
+        "expires_at": None if claims.expires_at is None else times.format_utc(claims.expires_at),
+        "srl_version": listed.version,
+        "srl_expires_at": times.format_utc(listed.expires_at),
+        "payload": base64.b64encode(claims.payload).decode(),
+    }
+    text = claims.payload.decode(errors="replace")
+    # A terminal must show all of the payload.
+    is_text = text.isprintable() and text.encode() == claims.payload
+    lines = [
+        "revoked" if is_revoked else "valid",
+        f"warrant: {claims.warrant_id}",
+        f"issuer:  {claims.tenant_id}",
+        f"issued:  {document['issued_at']}",
+        f"expires: {document['expires_at'] or 'never'}",
+        f"SRL:     version {listed.version}, expires {document['srl_expires_at']}",
+        f"payload: {text}" if is_text else f"payload (base64): {document['payload']}",
+    ]
+    out.show(document, "\n".join(lines))
     return ExitCode.REVOKED if is_revoked else ExitCode.DONE
 
 
@@ -100,47 +125,3 @@ def _print_refusal(out: Output, reason: str, message: str, of: str) -> int:
     document = {"valid": False, "reason": reason, "message": message}
     out.show(document, f"not valid ({of}{reason}): {message}")
     return ExitCode.FAILED
-
-
-def _document(claims: Claims, payload: Payload, *, is_revoked: bool) -> dict[str, Any]:
-    return {
-        "valid": True,
-        "revoked": is_revoked,
-        "warrant_id": claims.warrant_id,
-        "tenant_id": claims.tenant_id,
-        "issued_at": times.format_utc(claims.issued_at),
-        "expires_at": None if claims.expires_at is None else times.format_utc(claims.expires_at),
-        "srl_version": payload.version,
-        "srl_expires_at": times.format_utc(payload.expires_at),
-        "payload": base64.b64encode(claims.payload).decode(),
-    }
-
-
-def _lines(claims: Claims, document: dict[str, Any]) -> list[str]:
-    text = _text(claims.payload)
-    return [
-        "revoked" if document["revoked"] else "valid",
-        f"warrant: {document['warrant_id']}",
-        f"issuer:  {document['tenant_id']}",
-        f"issued:  {document['issued_at']}",
-        f"expires: {document['expires_at'] or 'never'}",
-        f"SRL:     version {document['srl_version']}, expires {document['srl_expires_at']}",
-        f"payload (base64): {document['payload']}" if text is None else f"payload: {text}",
-    ]
-
-
-def _text(payload: bytes) -> str | None:
-    """Return the payload as text, or None if a terminal cannot show all of it."""
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
-
-
-def _message(data: bytes) -> bytes:
-    """Return the warrant in a file, decoded if it is in base64."""
-    try:
-        return binascii.a2b_base64(data.strip(), strict_mode=True)
-    except ValueError:
-        return data

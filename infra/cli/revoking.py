@@ -97,9 +97,9 @@ class BatchCalls:
             with self.session.out.progress(self.doing, total) as bar:
                 for step in steps:
                     self.id = step.id
-                    found = self._send(api, step)
-                    self.results += found
-                    bar.advance(len(found))
+                    results = self._send(api, step)
+                    self.results += results
+                    bar.advance(len(results))
         except ApprovalPending:
             # The first request requested an approval, and changed no data.
             raise
@@ -150,19 +150,19 @@ class BatchCalls:
 
     def _summary(self, *, is_stopped: bool) -> str:
         counts = self._counts.items()
-        said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts)
+        outcomes = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts)
         if self.is_rehearsal:
-            return f"Nothing was changed. The result would be: {said or 'no changes'}."
+            return f"Nothing was changed. The result would be: {outcomes or 'no changes'}."
         if is_stopped:
             command = f"the same command with --resume-batch {self.id}"
             if self._is_of_manifest:
                 command = f"`rescind unrevoke --reason WHY --manifest {self.id}`"
             return (
-                f"Stopped: {said or 'no results'}. The last call may have changed more.\n"
+                f"Stopped: {outcomes or 'no results'}. The last call may have changed more.\n"
                 f"To continue, run {command}."
             )
         kind = "Manifest" if self._is_of_manifest else "Batch"
-        return f"{said or 'No changes'}. {kind if self.id else ''} {self.id}".strip()
+        return f"{outcomes or 'No changes'}. {kind if self.id else ''} {self.id}".strip()
 
     @property
     def _counts(self) -> Counter[str]:
@@ -364,12 +364,9 @@ def revoke(
         *read_identifiers(session.out, file, identifiers.warrant_id),
         *read_identifiers(session.out, jwt, identifiers.jwt_id, "token"),
         *([] if token is None else [identify_token(token)]),
-        *(
-            []
-            if jwt_session is None
-            else [identify_token(("jwt-session", *jwt_session), "--session")]
-        ),
     ]
+    if jwt_session is not None:
+        named.append(identify_token(("jwt-session", *jwt_session), "--session"))
     if subject is not None:
         if named or signed_by or resume_batch or dry_run:
             raise UsageError(
@@ -388,14 +385,13 @@ def revoke(
         raise UsageError(f"--wait supports at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
-    made = BatchCalls(
-        session, "Revoking", dry_run, resume_batch or f"svc_{BATCH}_{ULID()!s}".lower()
-    )
-    body = {"action": "revoke", "reason": reason, "dry_run": dry_run, "batch_id": made.id}
+    id_ = resume_batch or f"svc_{BATCH}_{ULID()!s}".lower()
+    calls = BatchCalls(session, "Revoking", dry_run, id_)
+    body = {"action": "revoke", "reason": reason, "dry_run": dry_run, "batch_id": id_}
     chunks = [named[start : start + _MOST] for start in range(0, len(named), _MOST)]
-    steps = [Step(made.id, _BATCH_PATH, {**body, "warrant_ids": each}, each) for each in chunks]
-    code = made.run(steps, len(named))
-    records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
+    steps = [Step(id_, _BATCH_PATH, {**body, "warrant_ids": each}, each) for each in chunks]
+    code = calls.run(steps, len(named))
+    records = [{"id": each["revocation_id"]} for each in calls.results if "revocation_id" in each]
     return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
 
 
@@ -419,14 +415,14 @@ def unrevoke(
     named = [*(revocations or []), *read_identifiers(session.out, file, either)]
     asks = False
     if batch is not None or created_by is not None:
-        found = _find_revocations(
-            session, filters_of(batch=batch, created_by=created_by, since=since)
-        )
-        if not found:
+        filters = filters_of(batch=batch, created_by=created_by, since=since)
+        page = session.api.list_records(_PATH, "revocations", params=filters)
+        asks = bool(page["revocations"])
+        if not asks:
             session.out.print_message(
                 "No revocation matches; `rescind revocations list` shows all."
             )
-        named, asks = named + found, bool(found)
+        named += [each["id"] for each in page["revocations"]]
     elif bool(named) is (manifest is not None):
         raise UsageError("name at least one revocation, a file with --file, or --manifest alone.")
     if session.request_approval is not None and len(named) > MEMBERS_MAX:
@@ -439,13 +435,13 @@ def unrevoke(
     changes = not dry_run and session.request_approval is None
     if changes and (asks or number > _UNASKED):
         confirm(f"Unrevoke {number} warrant(s)?", yes=yes, number=number)
-    made = BatchCalls(session, "Unrevoking", dry_run, listed[0]["id"] if listed else "")
+    calls = BatchCalls(session, "Unrevoking", dry_run, listed[0]["id"] if listed else "")
     for each in listed:
         unknown = each.get("not_revoked", [])
-        made.results += [{"id": name, "outcome": "not_revoked"} for name in unknown]
-        made.results += _rehearse(session, each["id"]) if dry_run else []
+        calls.results += [{"id": name, "outcome": "not_revoked"} for name in unknown]
+        calls.results += _rehearse(session, each["id"]) if dry_run else []
     steps = [] if dry_run else [step for each in listed for step in _steps(each, reason)]
-    return made.run(steps, number)
+    return calls.run(steps, number)
 
 
 def _manifests(session: ApiSession, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -502,8 +498,3 @@ def _warrants_signed_by(session: ApiSession, key: str, before: datetime) -> list
         for each in page["warrants"]
         if datetime.fromisoformat(each["signed_at"]) < before
     ]
-
-
-def _find_revocations(session: ApiSession, filters: dict[str, object]) -> list[str]:
-    page = session.api.list_records(_PATH, "revocations", params=filters)
-    return [each["id"] for each in page["revocations"]]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pkgutil import iter_modules
 from typing import Annotated, Any, Final
@@ -26,7 +26,7 @@ from shared.model import times
 from shared.operations.base import tenants
 from shared.operations.lists import publication
 from shared.operations.operator import deployment, failover
-from shared.operations.operator.failover import NOBODY, RecoveredCopy
+from shared.operations.operator.failover import NOBODY
 from shared.ports import Ports
 from shared.settings import Settings
 
@@ -76,9 +76,9 @@ def register(root: typer.Typer) -> None:
 
 def set_write_region(operator: Operator, region: Region) -> None:
     """Set the AWS region that writes, before you create a second one."""
-    found = deployment.read_deployment(operator.ports).region
-    if found not in (None, region):
-        raise UsageError(f"{found} is the write region; to change it, run: rescind failover.")
+    current = deployment.read_deployment(operator.ports).region
+    if current not in (None, region):
+        raise UsageError(f"{current} is the write region; to change it, run: rescind failover.")
     deployment.put_in_charge(operator.ports, region)
     operator.out.print_message(f"{region} is the write region.")
 
@@ -145,14 +145,31 @@ def _take_over(
     doing: _Failover, copy: Ports, trusted_keys: list[bytes], skipped: list[str]
 ) -> bool:
     """Recover the tenants, and make the region writable. Returns whether changes are unknown."""
-    last = _arrived_last(copy)
-    done = _recover(doing, copy, trusted_keys, skipped)
+    last_changes = [
+        f"{tenant.handle}: the last replicated change is {entry.action} of "
+        f"{times.format_utc(entry.timestamp)}; later acknowledged changes may be lost."
+        for tenant in tenants.directory(copy)
+        if (entry := failover.newest_arrived(copy, tenant.tenant_id))
+    ]
+    report = doing.out.print_message
+    result = failover.recover(
+        copy, user=private_files.name(), trusted_keys=trusted_keys, report=report
+    )
+    for handle, error in result.failed.items():
+        report(f"{handle}: not recovered: {format_error(error)}")
+    if missing := sorted(result.failed.keys() - set(skipped)):
+        raise NotRecovered(
+            f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not the write "
+            "region. Fix the cause and repeat, or continue without them: --skip-tenant "
+            f"{missing[0]}"
+        )
+    report(f"Recovered {len(result.recovered)} tenant(s).")
     deployment.put_in_charge(copy, doing.to)
-    doing.out.print_message(f"{doing.to} is the write region.")
+    report(f"{doing.to} is the write region.")
     _publish(doing.out, copy)
-    for line in last:
-        doing.out.print_message(line)
-    return any(each.unknown for each in done.recovered.values())
+    for line in last_changes:
+        report(line)
+    return any(each.unknown for each in result.recovered.values())
 
 
 def _print_steps(doing: _Failover, *, source_unavailable: bool) -> None:
@@ -193,24 +210,6 @@ def _stop_other_region(
     doing.out.print_message(f"All writes of {doing.from_} are replicated to {doing.to}.")
 
 
-def _recover(
-    doing: _Failover, copy: Ports, trusted_keys: list[bytes], skipped: list[str]
-) -> RecoveredCopy:
-    done = failover.recover(
-        copy, user=private_files.name(), trusted_keys=trusted_keys, report=doing.out.print_message
-    )
-    for handle, error in done.failed.items():
-        doing.out.print_message(f"{handle}: not recovered: {format_error(error)}")
-    if missing := sorted(done.failed.keys() - set(skipped)):
-        raise NotRecovered(
-            f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not the write "
-            "region. Fix the cause and repeat, or continue without them: --skip-tenant "
-            f"{missing[0]}"
-        )
-    doing.out.print_message(f"Recovered {len(done.recovered)} tenant(s).")
-    return done
-
-
 def _publish(out: Output, copy: Ports) -> None:
     tick = publication.publish_due(copy)
     for tenant_id, error in tick.failed.items():
@@ -219,18 +218,6 @@ def _publish(out: Output, copy: Ports) -> None:
         raise PublicationFailed(
             f"{len(tick.failed)} SRL(s) could not be published; run: rescind srl publish-due"
         )
-
-
-def _arrived_last(copy: Ports) -> list[str]:
-    lines = []
-    for each in tenants.directory(copy):
-        if found := failover.newest_arrived(copy, each.tenant_id):
-            what = f"{found.action} of {times.format_utc(found.timestamp)}"
-            lines.append(
-                f"{each.handle}: the last replicated change is {what}; later acknowledged changes "
-                "may be lost."
-            )
-    return lines
 
 
 class SilentRegion(RescindError):
@@ -250,18 +237,14 @@ def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> No
     refuses.
     """
     client: Any = boto3.client("lambda", region_name=region, endpoint_url=endpoint, config=_CONFIG)
+    stopped = []
     try:
-        stopped = [each for each in names if _is_stopped(client, each)]
+        for name in names:
+            # Releases differ in functions.
+            with suppress(client.exceptions.ResourceNotFoundException):
+                client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+                stopped.append(name)
     except (BotoCoreError, ClientError) as error:
         raise SilentRegion(f"cannot stop the functions in {region}: {error}") from None
     if not stopped:
         raise SilentRegion(f"no function of this stage exists in {region}: {', '.join(names)}.")
-
-
-def _is_stopped(client: Any, name: str) -> bool:
-    """Stop a function. Returns false if it does not exist, because releases differ in functions."""
-    try:
-        client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
-    except client.exceptions.ResourceNotFoundException:
-        return False
-    return True

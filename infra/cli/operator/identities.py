@@ -7,7 +7,7 @@ before anyone can sign in.
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
@@ -305,13 +305,23 @@ def add(
 
     For people, the client secret is prompted for, or read from standard input. It may be empty.
     """
+    client_secret = None
+    if usage is ProviderUsage.SIGN_IN:
+        client_secret = _read_secret() or None
+    keys = None
+    if jwks is not None:
+        try:
+            document = inputs.read_json(jwks)
+            keys = model.public_keys(document if isinstance(document, dict) else {})
+        except ValueError as error:
+            raise UsageError(f"{jwks}: {error}.") from None
     change = ProviderChange(
         name=name or urlsplit(issuer).hostname,
         issuer=issuer,
         client_id=client_id,
         cli_client_id=cli_client_id,
-        client_secret=_secret() or None if usage is ProviderUsage.SIGN_IN else None,
-        jwks=None if jwks is None else _keys(jwks),
+        client_secret=client_secret,
+        jwks=keys,
         role_mappings=tuple(replace(each, service_account=account) for each in role_mapping or []),
         email_domains=tuple(email_domain or ()),
         allow_token_reuse=allow_token_reuse or None,
@@ -321,17 +331,17 @@ def add(
         token_max_seconds=lifetime,
     )
     caller = operator.caller(tenant)
-    made = identity_providers.create(operator.ports, caller, usage=usage, change=change)
-    if others := identity_providers.find_twins(operator.ports, made):
+    provider = identity_providers.create(operator.ports, caller, usage=usage, change=change)
+    if others := identity_providers.find_twins(operator.ports, provider):
         operator.out.print_message(
             f"Warning: {', '.join(others)} has the same issuer. Each provider creates separate "
             "people, even for the same subject. Delete the provider that you do not need."
         )
-    operator.out.record({each: getattr(made, each) for each in _SHOWN})
-    operator.out.print_message(_next(made, url.rstrip("/"), tenant))
+    operator.out.record({each: getattr(provider, each) for each in _SHOWN})
+    operator.out.print_message(_describe_next_steps(provider, url.rstrip("/"), tenant))
 
 
-def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
+def _describe_next_steps(provider: IdentityProvider, url: str, tenant: str) -> str:
     """Return the next steps at the provider."""
     if provider.usage is ProviderUsage.VERIFY_ONLY:
         return f"Check its tokens with POST {url}/v1/oauth/introspect."
@@ -349,16 +359,8 @@ def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
     )
 
 
-def _secret() -> str:
+def _read_secret() -> str:
     if not sys.stdin.isatty():
         return inputs.read_secret()
-    asked = typer.prompt("Client secret", default="", show_default=False, hide_input=True, err=True)
-    return str(asked).strip()
-
-
-def _keys(file: Path) -> dict[str, Any]:
-    try:
-        found = inputs.read_json(file)
-        return model.public_keys(found if isinstance(found, dict) else {})
-    except ValueError as error:
-        raise UsageError(f"{file}: {error}.") from None
+    typed = typer.prompt("Client secret", default="", show_default=False, hide_input=True, err=True)
+    return str(typed).strip()

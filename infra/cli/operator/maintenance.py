@@ -15,7 +15,6 @@ from shared.model.deployment import SCHEMA
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
 from shared.operations.fleet import propagation as registry
-from shared.operations.fleet.propagation import PropagationProgress
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
@@ -180,41 +179,28 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
     if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
         raise NotComplete("no authorizer is registered; there is nothing to measure.")
     try:
-        taken, last = _measure(ports, caller, seconds, report)
+        with registry.canary(ports, caller) as record:
+            report(f"Revoked {record.warrant_id} ({record.id}).")
+            last_line = ""
+            for passed, progress in registry.watch(ports, caller, record.id, seconds=seconds):
+                published, propagation = progress.traced.published, progress.propagation
+                line = f"not in the feed yet; {propagation.total} authorizers are registered."
+                if published is not None:
+                    line = (
+                        f"feed entry {published.sequence}; {propagation.enforced} of "
+                        f"{propagation.total} enforce it, {propagation.fail_closed} fail closed, "
+                        f"{propagation.unknown} unknown."
+                    )
+                if line != last_line:
+                    last_line = line
+                    report(f"{passed:6.1f} s: {line}")
+        report(f"Unrevoked {record.warrant_id}.")
     except KeyboardInterrupt:
         raise NotComplete("interrupted; the canary is unrevoked.") from None
-    if not last.propagation.is_complete:
-        for each in last.propagation.lagging_authorizers:
-            found = each.authorizer
-            report(f"  {each.enforcement}: {found.name} ({found.id}) has {_entry(found.sequence)}.")
-        raise NotComplete(f"{last.propagation.unknown} authorizer(s) unknown after {taken:.1f} s")
-    return taken
-
-
-def _measure(
-    ports: Ports, caller: Caller, seconds: float, report: Report
-) -> tuple[float, PropagationProgress]:
-    """Return the seconds taken, and the final progress."""
-    with registry.canary(ports, caller) as record:
-        report(f"Revoked {record.warrant_id} ({record.id}).")
-        said = ""
-        for passed, progress in registry.watch(ports, caller, record.id, seconds=seconds):
-            if (now := _progress_text(progress)) != said:
-                said = now
-                report(f"{passed:6.1f} s: {now}")
-    report(f"Unrevoked {record.warrant_id}.")
-    return passed, progress
-
-
-def _progress_text(progress: PropagationProgress) -> str:
-    published, found = progress.traced.published, progress.propagation
-    if published is None:
-        return f"not in the feed yet; {found.total} authorizers are registered."
-    return (
-        f"feed entry {published.sequence}; {found.enforced} of {found.total} enforce it, "
-        f"{found.fail_closed} fail closed, {found.unknown} unknown."
-    )
-
-
-def _entry(sequence: int | None) -> str:
-    return "no entry" if sequence is None else f"entry {sequence}"
+    if not propagation.is_complete:
+        for each in propagation.lagging_authorizers:
+            found, sequence = each.authorizer, each.authorizer.sequence
+            entry = "no entry" if sequence is None else f"entry {sequence}"
+            report(f"  {each.enforcement}: {found.name} ({found.id}) has {entry}.")
+        raise NotComplete(f"{propagation.unknown} authorizer(s) unknown after {passed:.1f} s")
+    return passed

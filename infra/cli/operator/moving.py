@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -69,38 +69,26 @@ def migrate(
         target = stack.enter_context(_open_store(to, to_blobs, to_keys))
         moving.begin(source, target)
         if not finish:
-            _copy(out, source, target)
+            with out.progress("items read", None) as bar:
+                read = 0
+
+                def report(count: int) -> None:
+                    nonlocal read
+                    bar.advance(count - read)
+                    read = count
+
+                done = moving.copy(source, target, report=report)
+            counts = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
+            out.print_message(f"Read {done.read} items: {counts}.")
             out.print_message(_NEXT)
             return
-        stack.enter_context(_frozen(from_))
+        # Later changes by a local server would be lost. A server on AWS cannot be detected here.
+        if (folder := data_folder.of_store(from_)) is not None:
+            remedy = "Restart it with RESCIND_MODE=read-only, and repeat this command."
+            stack.enter_context(data_folder.exclusive_access(folder, remedy))
         for handle, version in moving.finish(source, target, user=private_files.name()):
             out.print_message(f"{handle}: published version {version} from the target.")
         out.print_message("The target is now active. The source refuses to start.")
-
-
-def _copy(out: Output, source: Ports, target: Ports) -> None:
-    with out.progress("items read", None) as bar:
-        read = 0
-
-        def report(so_far: int) -> None:
-            nonlocal read
-            bar.advance(so_far - read)
-            read = so_far
-
-        done = moving.copy(source, target, report=report)
-    moved = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
-    out.print_message(f"Read {done.read} items: {moved}.")
-
-
-def _frozen(store: str) -> AbstractContextManager[None]:
-    """Refuse to finish a migration while a local server may still change the source.
-
-    Its later changes would be lost. A server on AWS cannot be detected from here.
-    """
-    if (folder := data_folder.of_store(store)) is None:
-        return nullcontext()
-    remedy = "Restart it with RESCIND_MODE=read-only, and repeat this command."
-    return data_folder.exclusive_access(folder, remedy)
 
 
 @contextmanager

@@ -60,10 +60,18 @@ def create_root(
 
     Store the file outside the service, and back it up. It is PKCS#8, encrypted with scrypt.
     """
-    passphrase = None if no_passphrase else _new_passphrase(passphrase_file)
-    made = wiring.create_root(out_file, passphrase)
-    alone = RootSet((made.public_key,), 1)
-    out.record({"file": str(out_file), "public_key": to_base64(made.public_key), "pin": alone.pin})
+    passphrase = None
+    if not no_passphrase:
+        passphrase = (
+            _prompt_passphrase("Passphrase of the new root", twice=True).encode()
+            if passphrase_file is None
+            else wiring.read_passphrase(passphrase_file)
+        )
+        if len(passphrase) < _PASSPHRASE_MIN:
+            raise UsageError(f"a passphrase must have at least {_PASSPHRASE_MIN} characters.")
+    root = wiring.create_root(out_file, passphrase)
+    pin = RootSet((root.public_key,), 1).pin
+    out.record({"file": str(out_file), "public_key": to_base64(root.public_key), "pin": pin})
     out.print_message("Use this pin for clients if the key is the only root of their tenant.")
 
 
@@ -178,16 +186,6 @@ def _open_root(place: str, passphrase_file: Path | None) -> RootSigner:
         else:
             passphrase = _prompt_passphrase(f"Passphrase of {place}").encode()
     return wiring.root_at(place, passphrase)
-
-
-def _new_passphrase(file: Path | None) -> bytes:
-    if file is not None:
-        found = wiring.read_passphrase(file)
-    else:
-        found = _prompt_passphrase("Passphrase of the new root", twice=True).encode()
-    if len(found) < _PASSPHRASE_MIN:
-        raise UsageError(f"a passphrase must have at least {_PASSPHRASE_MIN} characters.")
-    return found
 
 
 def _prompt_passphrase(what: str, *, twice: bool = False) -> str:

@@ -19,17 +19,13 @@ from shared.authorizer.relay.connections import IDLE_SECONDS
 EXAMPLE: Final = "rescind serve --port 8080 --data .data"
 
 
-def _address(text: str) -> str:
-    return str(addresses.ip(text))
-
-
 Host = Annotated[
     str,
     option(
         "--host",
         "IP address to listen on. Only this machine can reach 127.0.0.1.",
         "ADDRESS",
-        _address,
+        lambda text: str(addresses.ip(text)),
     ),
 ]
 Port = Annotated[int, option("--port", "TCP port.")]

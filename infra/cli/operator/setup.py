@@ -50,7 +50,13 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
         _make_file(out, Path(settings.key_wrapper.location), wiring.create_master_key)
     with closing(wiring.build(settings)) as ports:
         deployment.mark_if_new(ports)
-        _make_root(out, ports, wiring.default_root(settings))
+        root = wiring.default_root(settings)
+        # Another root may have signed trust documents.
+        if root is not None and not root.exists():
+            if has_documents(ports):
+                out.print_message(f"{root} is missing: {data_folder.LOST_ROOT}")
+            else:
+                _make_file(out, root, wiring.create_root)
         if tenant is not None:
             _make_tenant(out, ports, tenant)
     out.print_message("The stores are ready. Run rescind serve with the same settings.")
@@ -67,16 +73,6 @@ def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> Non
             raise
     else:
         out.print_message(f"Created {file}. Every server and every restore requires the same file.")
-
-
-def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
-    """Create the root key, unless another root has signed trust documents."""
-    if file is None or file.exists():
-        return
-    if has_documents(ports):
-        out.print_message(f"{file} is missing: {data_folder.LOST_ROOT}")
-        return
-    _make_file(out, file, wiring.create_root)
 
 
 def _make_tenant(out: Output, ports: Ports, tenant: str) -> None:

@@ -232,13 +232,13 @@ def list_(
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the row of one entry, or one row for all entries of a batch."""
     parts = [each for each in entries if each["action"] != _SUMMARY]
-    shown = [*parts, *entries][0]
-    shown = shown | {"who": label_actor(shown["actor"], shown["actor_name"])}
-    if not parts or "batch_id" not in shown["details"]:
-        return shown
+    row = [*parts, *entries][0]
+    row = row | {"who": label_actor(row["actor"], row["actor_name"])}
+    if not parts or "batch_id" not in row["details"]:
+        return row
     warrants = sum(len(each["details"].get("revocations", ())) for each in parts)
-    rest = {name: value for name, value in shown["details"].items() if name not in _FOLDED}
-    return shown | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
+    rest = {name: value for name, value in row["details"].items() if name not in _FOLDED}
+    return row | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
 
 
 @command(app, "export", example="rescind audit-log export --format csv --file audit.csv")
@@ -345,12 +345,12 @@ def _show(session: ApiSession, report: Report) -> None:
 
 def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:
     try:
-        found = Pin.load(path)
+        pin = Pin.load(path)
     except ValueError as error:
         raise UsageError(f"{path} is not a checkpoint: {error}") from error
-    if found is None and must_exist:
+    if pin is None and must_exist:
         raise UsageError(f"{path} does not exist.")
-    return [] if found is None else [found]
+    return [] if pin is None else [pin]
 
 
 @contextmanager

@@ -39,10 +39,10 @@ def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
 @command(app, "summary", example="rescind authorizers summary", watches=True)
 def show_summary(session: ApiSession) -> None:
     """Count the authorizers that enforce the newest entry, fail closed, or are unknown."""
-    found = session.api.get(f"{_PATH}/summary")
+    summary = session.api.get(f"{_PATH}/summary")
     if session.out.is_for_people:
-        found["unregistered"] = [format_refused_client(each) for each in found["unregistered"]]
-    session.out.record(found)
+        summary["unregistered"] = [format_refused_client(each) for each in summary["unregistered"]]
+    session.out.record(summary)
 
 
 @command(app, "show", example="rescind authorizers show svc_azr_01J…", watches=True)

@@ -69,14 +69,14 @@ def show(
                 f"--warrant {change}. For a revoked key, give the key."
             )
         change_id = str(revocations[0]["id"])
-    found = session.api.get(f"{_PATH}/{segment(change_id)}")
+    document = session.api.get(f"{_PATH}/{segment(change_id)}")
     if not session.out.is_for_people:
-        session.out.record(found)
+        session.out.record(document)
         return
-    session.out.record(dict(_describe_change(found)))
-    if found["lagging_authorizers"]:
-        rows = [_lagging_row(each) for each in found["lagging_authorizers"]]
-        session.out.print_table(found, rows, _LAGGING)
+    session.out.record(dict(_describe_change(document)))
+    if document["lagging_authorizers"]:
+        rows = [_lagging_row(each) for each in document["lagging_authorizers"]]
+        session.out.print_table(document, rows, _LAGGING)
 
 
 def _maker(change: dict[str, Any]) -> str | None:

@@ -123,10 +123,10 @@ class ApiClient:
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON of a response. Parameters that are None are omitted."""
-        found = _json(self.send("GET", path, params=params))
-        if found is None:
+        document = _json(self.send("GET", path, params=params))
+        if document is None:
             raise BadResponse("the service returned an empty response; check its address.")
-        return found
+        return document
 
     def post(self, path: str, body: object = None, *, is_protected: bool = True) -> Any:
         """Return the JSON of a response, or None if it has no body.
@@ -169,13 +169,13 @@ class ApiClient:
         The records are in the member `name`. `cursor` is None if the page contains all records.
         """
         size = {"limit": min(most, _PAGE)} if most else {}
-        found: dict[str, Any] = {name: []}
+        result: dict[str, Any] = {name: []}
         for page in self.pages(path, {**size, **(params or {})}):
-            records = [*found[name], *page[name]]
-            found = {**page, name: records[:most] if most else records}
+            records = [*result[name], *page[name]]
+            result = {**page, name: records[:most] if most else records}
             if most and len(records) >= most:
                 break
-        return found
+        return result
 
     def send(
         self,
@@ -330,9 +330,9 @@ def _json(answer: Response) -> Any:
     if not answer.body:
         return None
     try:
-        found = json.loads(answer.body)
+        document = json.loads(answer.body)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise BadResponse("the service returned no JSON object; check the address of the service.")
-    return found
+    return document

@@ -239,8 +239,8 @@ class _BufferedOutput(Output):
         for name in ("print_table", "print_tree", "record", "show", "print_message"):
             setattr(self, name, partial(self._keep, getattr(out, name)))
 
-    def _keep(self, print_: Callable[..., None], *given: Any, **more: Any) -> None:
-        self._waiting.append(partial(print_, *given, **more))
+    def _keep(self, print_: Callable[..., None], *arguments: Any, **more: Any) -> None:
+        self._waiting.append(partial(print_, *arguments, **more))
 
     def print(self) -> None:
         """Print the kept output. On a terminal, clear the screen first."""
@@ -317,10 +317,10 @@ class _StrictCommand(TyperCommand):
     """Rejects an option that is given twice. Typer would use only the last value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        *_, given = self.make_parser(ctx).parse_args([*args])
+        *_, used = self.make_parser(ctx).parse_args([*args])
         # Shell completion reports no errors.
         for each in [] if ctx.resilient_parsing else ctx.command.params:
-            if given.count(each) > 1 and not (each.multiple or each.is_flag):
+            if used.count(each) > 1 and not (each.multiple or each.is_flag):
                 ctx.fail(f"{each.opts[0]} was given twice; write it once.")
         return super().parse_args(ctx, args)
 
@@ -345,12 +345,12 @@ class Resource:
         field = self.field or self.name
 
         def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
-            found = session.api.list_records(self.path, field, most=limit)
-            session.out.print_page(found, field, self.columns)
+            page = session.api.list_records(self.path, field, most=limit)
+            session.out.print_page(page, field, self.columns)
 
         def list_whole(session: ApiSession) -> None:
-            found = {**session.api.get(self.path), "cursor": None}
-            session.out.print_page(found, field, self.columns)
+            page = {**session.api.get(self.path), "cursor": None}
+            session.out.print_page(page, field, self.columns)
 
         self._add("list", list_ if in_pages else list_whole, text, "", watches=True)
 

@@ -56,12 +56,12 @@ def read_secret() -> str:
 
 def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return values by name. Raises `UsageError` if a name is given twice."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise UsageError(f"{name} was given twice; write it once.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -111,5 +111,5 @@ def _cells(line: str) -> list[str]:
         raise ValueError("the line is not UTF-8; save the file as CSV UTF-8")
     if _ROW.fullmatch(text) is None:
         raise ValueError("a quotation mark does not enclose a whole cell of this line")
-    found = [each.strip() for each in next(csv.reader([text], strict=True), [])]
-    return found if any(found) else []
+    cells = [each.strip() for each in next(csv.reader([text], strict=True), [])]
+    return cells if any(cells) else []

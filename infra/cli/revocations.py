@@ -147,9 +147,9 @@ def check(
         else:
             body = {"warrant_ids": batch}
             verdicts |= session.api.post(f"{_PATH}/check-batch", body)["results"]
-    found = [{"warrant_id": each, **verdicts[each]} for each in warrants]
+    results = [{"warrant_id": each, **verdicts[each]} for each in warrants]
     words = {True: "revoked", False: "not revoked"}
-    rows = [{**each, "verdict": words[each["revoked"]]} for each in found]
+    rows = [{**each, "verdict": words[each["revoked"]]} for each in results]
     columns = [
         Column("warrant", "warrant_id"),
         Column("status", "verdict"),
@@ -157,8 +157,8 @@ def check(
     ]
     if len(warrants) == 1:  # The service returns no reasons for a batch.
         columns.append(Column("reason", "reason", wraps=True))
-    session.out.print_table({"results": found}, rows, columns)
-    return ExitCode.REVOKED if any(each["revoked"] for each in found) else ExitCode.DONE
+    session.out.print_table({"results": results}, rows, columns)
+    return ExitCode.REVOKED if any(each["revoked"] for each in results) else ExitCode.DONE
 
 
 @command(
@@ -213,9 +213,9 @@ def show_counts(
     until: Annotated[str | None, option("--until", "Last day (default: today).", "DATE")] = None,
 ) -> None:
     """Count created and removed revocations for each day (UTC)."""
-    found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
+    counts = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
     columns = (Column("day", "date"), Column("revoked", "created"), Column("unrevoked", "deleted"))
-    session.out.print_table(found, found["days"], columns)
+    session.out.print_table(counts, counts["days"], columns)
 
 
 @command(app, "show", example="rescind revocations show svc_rev_01J…", watches=True)
@@ -272,11 +272,11 @@ def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float)
     path = f"{_PATH}/{segment(revocation)}/propagation"
     wait = 0
     while True:
-        found: dict[str, Any] = session.api.get(path, {"wait": wait})
-        nobody = found["authorizers"]["total"] == 0
+        progress: dict[str, Any] = session.api.get(path, {"wait": wait})
+        nobody = progress["authorizers"]["total"] == 0
         left = int(deadline - time.monotonic())
-        if found["is_complete"] or (nobody and found["feed"]) or left <= 0:
-            return found
+        if progress["is_complete"] or (nobody and progress["feed"]) or left <= 0:
+            return progress
         # Without registered authorizers, the service would wait until its own timeout.
         wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
 

@@ -178,10 +178,10 @@ def _results(answer: Any, step: Step) -> Results:
     results: Results = []
     try:
         results = answer["results"]
-        found = Counter(each["id"] for each in results if isinstance(each["outcome"], str))
+        counts = Counter(each["id"] for each in results if isinstance(each["outcome"], str))
     except (KeyError, TypeError):
-        found = Counter()
-    if not found or (step.ids and found != Counter(step.ids)):
+        counts = Counter()
+    if not counts or (step.ids and counts != Counter(step.ids)):
         raise BadResponse("the service did not return a result for each identifier.")
     return results
 
@@ -196,7 +196,7 @@ def read_identifiers(
     """
     if path is None:
         return []
-    found, blank, column = list[str](), 0, None
+    ids, blank, column = list[str](), 0, None
     for number, cells in inputs.read_rows(path):
         is_first = bool(cells) and column is None
         try:
@@ -205,16 +205,16 @@ def read_identifiers(
             if not cells:
                 blank += 1
             elif not (is_first and cells[column or 0].lower() in _HEADINGS):
-                found.append(check(cells[column or 0]))
+                ids.append(check(cells[column or 0]))
         except ValueError as error:
             first = f"; accepted headings, separated by commas: {', '.join(_HEADINGS)}"
             problem = f"the {noun} {error}{first if is_first else ''}"
             raise inputs.line_error(path, number, problem) from None
-    if not found:
+    if not ids:
         raise UsageError(f"{path} contains no identifiers.")
-    once = list(dict.fromkeys(found))
-    repeated = len(found) - len(once)
-    rows = f"Read {len(found) + blank} rows of {path}"
+    once = list(dict.fromkeys(ids))
+    repeated = len(ids) - len(once)
+    rows = f"Read {len(ids) + blank} rows of {path}"
     out.print_message(f"{rows}: {len(once)} identifiers, {repeated} repeated, {blank} blank.")
     return once
 
@@ -226,10 +226,10 @@ def _column(cells: Sequence[str]) -> int:
     """
     names = [each.lower() for each in cells]
     exact = _HEADINGS[:1] if names.count(_HEADINGS[0]) == 1 else _HEADINGS
-    found = [number for number, each in enumerate(names) if each in exact]
-    if len(cells) > 1 and len(found) != 1:
-        raise ValueError(f"must be in one column, and {len(found)} columns have its heading")
-    return found[0] if found else 0
+    indexes = [number for number, each in enumerate(names) if each in exact]
+    if len(cells) > 1 and len(indexes) != 1:
+        raise ValueError(f"must be in one column, and {len(indexes)} columns have its heading")
+    return indexes[0] if indexes else 0
 
 
 def batch_id(value: str) -> str:
@@ -376,8 +376,8 @@ def revoke(
         return wait_for(session, [record], timeout) if wait else None
     asks = False
     if signed_by is not None and previous is not None:
-        found = _warrants_signed_by(session, signed_by, previous)
-        named, asks = named + found, bool(found)
+        signed = _warrants_signed_by(session, signed_by, previous)
+        named, asks = named + signed, bool(signed)
     elif not named:
         raise UsageError("name at least one warrant or token, or a file with --file.")
     named = list(dict.fromkeys(named))

@@ -82,15 +82,15 @@ def select_provider(api: ApiClient, tenant: str, name: str | None) -> OfferedPro
     Raises `UsageError` if there is no such provider, or if `name` is needed to choose.
     """
     answer = api.get("/v1/sign-in", {"tenant": tenant})
-    found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
-    if not found:
+    providers = [OfferedProvider.of(each) for each in answer["identity_providers"]]
+    if not providers:
         raise UsageError(
             f"the tenant {tenant} does not exist, or has no identity provider for people. Log in "
             "with an API key, or have an operator add a provider: rescind identity-providers add."
         )
-    fitting = [each for each in found if name in (None, each.name, each.id)]
+    fitting = [each for each in providers if name in (None, each.name, each.id)]
     if len(fitting) != 1:
-        names = ", ".join(f"{each.name} ({each.id})" for each in found)
+        names = ", ".join(f"{each.name} ({each.id})" for each in providers)
         raise UsageError(f"choose a provider with --provider, by its name or identifier: {names}")
     return fitting[0]
 
@@ -375,18 +375,18 @@ def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPReque
             Refuse other paths, such as an icon.
             """
             parts = urlsplit(self.path)
-            found = parse_qs(parts.query) if parts.path == path else {}
-            self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
+            query = parse_qs(parts.query) if parts.path == path else {}
+            self.send_response(HTTPStatus.OK if query else HTTPStatus.NOT_FOUND)
             self.send_header("Content-Type", "text/plain; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Connection", "close")
             self.end_headers()
-            if not found:
+            if not query:
                 return
             self.wfile.write(_PAGE)
             # Only the first response counts.
             with suppress(Full):
-                answers.put_nowait({name: values[0] for name, values in found.items()})
+                answers.put_nowait({name: values[0] for name, values in query.items()})
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (that of the library)
             """Log no requests, because the parameters are secret."""

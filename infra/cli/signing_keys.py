@@ -89,14 +89,14 @@ def rotate(session: ApiSession, key: KeyId) -> None:
 @command(app, "versions", example="rescind signing-keys versions svc_key_01J…", watches=True)
 def list_versions(session: ApiSession, key: KeyId) -> None:
     """List the versions of a key with their public keys."""
-    found = session.api.get(_one(key, "/versions"))
+    document = session.api.get(_one(key, "/versions"))
     columns = (
         Column("version", "version"),
         Column("status", "status"),
         Column("created at", "created_at"),
         Column("public key", "public_key"),
     )
-    session.out.print_table(found, found["versions"], columns)
+    session.out.print_table(document, document["versions"], columns)
 
 
 @command(

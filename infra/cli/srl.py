@@ -102,14 +102,14 @@ def check(session: ApiSession, warrants: WarrantIds) -> int:
 def compare(session: ApiSession, old: Source, new: Source) -> None:
     """Show the warrants that only one of two SRLs contains. Signatures are not verified."""
     before, after = (_readable(each, _body(session, each)) for each in (old, new))
-    found = {
+    changes = {
         "added": sorted(set(after.revoked_ids) - set(before.revoked_ids)),
         "removed": sorted(set(before.revoked_ids) - set(after.revoked_ids)),
     }
-    lines = [f"{_SIGNS[what]} {each}" for what, ids in found.items() for each in ids]
-    document = {"old": summarize(before), "new": summarize(after), **found}
+    lines = [f"{_SIGNS[what]} {each}" for what, ids in changes.items() for each in ids]
+    document = {"old": summarize(before), "new": summarize(after), **changes}
     session.out.show(document, "\n".join(lines))
-    counts = f"{len(found['added'])} added, {len(found['removed'])} removed."
+    counts = f"{len(changes['added'])} added, {len(changes['removed'])} removed."
     session.out.print_message(f"From version {before.version} to version {after.version}: {counts}")
 
 
@@ -164,8 +164,8 @@ def _save(path: Path, data: bytes) -> None:
 @command(signers, "list", example="rescind srl signers list")
 def list_(session: ApiSession) -> None:
     """List SRL signers, starting with the signer of the current SRL."""
-    found = all_of(session.api)
-    session.out.print_table(found, found["keys"], _SIGNER_COLUMNS)
+    document = all_of(session.api)
+    session.out.print_table(document, document["keys"], _SIGNER_COLUMNS)
 
 
 @command(signers, "create", example="rescind srl signers create")
@@ -210,11 +210,11 @@ def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
 
 def all_of(api: ApiClient) -> dict[str, Any]:
     """Return all SRL signers as one page, starting with the signer of the current SRL."""
-    found: list[dict[str, Any]] = []
+    keys: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
         page = api.get(_SIGNERS, {"cursor": cursor})
-        found += page["keys"]
+        keys += page["keys"]
         cursor = page["cursor"]
         if cursor is None:
-            return {"keys": found, "cursor": None}
+            return {"keys": keys, "cursor": None}

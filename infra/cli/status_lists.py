@@ -45,8 +45,8 @@ def create(
 @command(app, "allocate", example="rescind status-lists allocate svc_tsl_01J… 3")
 def allocate(session: ApiSession, status_list: Identifier, count: Count) -> None:
     """Allocate entries for credentials and print their indexes. An index is allocated only once."""
-    made = session.api.post(_lists.at(status_list, "/entries"), {"count": count})
-    session.out.show(made, "\n".join(map(str, made["indexes"])))
+    document = session.api.post(_lists.at(status_list, "/entries"), {"count": count})
+    session.out.show(document, "\n".join(map(str, document["indexes"])))
 
 
 @command(app, "rotate-key", example="rescind status-lists rotate-key --yes", is_protected=True)

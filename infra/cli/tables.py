@@ -144,17 +144,17 @@ def _shorten_ids(
     records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> list[dict[str, Any]]:
     """Return the records with identifiers shortened to suffixes that stay unique."""
-    shown = [dict(each) for each in records]
+    rows = [dict(each) for each in records]
     for column in columns:
         values = {str(each.get(column.key)) for each in records}
         identifiers = [each for each in values if _IDENTIFIER.fullmatch(each)]
         for length in range(_END_MIN, 26):
             short = {each: f"{each[:8]}…{each[-length:]}" for each in identifiers}
             if len(set(short.values())) == len(identifiers):
-                for each in shown:
+                for each in rows:
                     each[column.key] = short.get(str(each.get(column.key)), each.get(column.key))
                 break
-    return shown
+    return rows
 
 
 def _table(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:

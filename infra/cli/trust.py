@@ -161,7 +161,7 @@ def _fetch_documents(session: ApiSession, after: int = 0) -> Sequence[SignedDocu
         raise BadResponse(f"the service returned no valid trust documents ({error}).") from None
 
 
-def _newest(found: Sequence[SignedDocument]) -> TrustDocument:
-    if not found:
+def _newest(signed: Sequence[SignedDocument]) -> TrustDocument:
+    if not signed:
         raise BadResponse("there is no trust document yet.")
-    return found[-1].document
+    return signed[-1].document

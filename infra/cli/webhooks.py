@@ -106,8 +106,8 @@ def rotate_secret(
 ) -> None:
     """Create a new secret and print it. The old secret also signs during the grace period."""
     check_new(secret_file)
-    made = session.api.post(_webhooks.at(webhook, "/rotate-secret"), {"grace_seconds": grace})
-    show_secret(session, made, secret_file, field="secret")
+    document = session.api.post(_webhooks.at(webhook, "/rotate-secret"), {"grace_seconds": grace})
+    show_secret(session, document, secret_file, field="secret")
 
 
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")

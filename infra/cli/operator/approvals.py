@@ -96,10 +96,10 @@ def protect(
 
     At least two people must be able to approve.
     """
-    found = session.api.put(
+    policy = session.api.put(
         _POLICY, {"actions": action or [], "unrevoke_threshold": unrevoke_threshold}
     )
-    session.out.record(found)
+    session.out.record(policy)
 
 
 @operator_command(

@@ -49,11 +49,11 @@ def create_backup(
     """
     data = _backup_name(data)
     data_folder.folder_environment(data, key_file, os.environ)
-    made = backup.back_up(
+    manifest = backup.back_up(
         data, data_folder.master_key(data, key_file), folder, with_key=with_master_key
     )
     out.print_message(
-        f"Created and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files."
+        f"Created and verified {folder}: {manifest.tenants} tenant(s), {len(manifest.files)} files."
     )
     out.print_message(_WITH_KEY if with_master_key else _WITHOUT_KEY)
     out.print_message(_LEFT_OUT)

@@ -23,6 +23,6 @@ def print_link(operator: Operator, tenant: Handle = "local", url: Url = addresse
     The link works for 5 minutes, in any browser that can reach the service.
     """
     ticket = tickets.issue(operator.ports, operator.caller(tenant))
-    found = f"{url.rstrip('/')}/#ticket={ticket}"
-    operator.out.show({"link": found}, found)
+    link = f"{url.rstrip('/')}/#ticket={ticket}"
+    operator.out.show({"link": link}, link)
     operator.out.print_message("The link works once, within 5 minutes. The session lasts one hour.")

@@ -96,10 +96,10 @@ class _Failover:
     @property
     def functions(self) -> list[str]:
         """The functions that must stop writing."""
-        found = _PREFIX.fullmatch(self.settings.store.location)
-        if found is None:
+        match = _PREFIX.fullmatch(self.settings.store.location)
+        if match is None:
             raise UsageError("RESCIND_STORE must name the tables of a stage: dynamodb:rescind-…")
-        return function_names(found[1])
+        return function_names(match[1])
 
 
 def fail_over(
@@ -226,8 +226,8 @@ class SilentRegion(RescindError):
 
 def function_names(prefix: str) -> list[str]:
     """Return the names of a stage's functions that have a store."""
-    found = (each.name.replace("_", "-") for each in iter_modules(functions.__path__))
-    return [f"{prefix}{each}" for each in sorted(found) if each != _KEPT]
+    names = (each.name.replace("_", "-") for each in iter_modules(functions.__path__))
+    return [f"{prefix}{each}" for each in sorted(names) if each != _KEPT]
 
 
 def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> None:

@@ -173,11 +173,11 @@ def disable(
         confirm(f"Revoke these {len(keys)} API keys of {person}? This cannot be undone.", yes=yes)
     body, ended = {"made_keys": made_keys or MadeKeys.END}, 0
     while True:
-        found = session.api.post(_people.at(person, "/disable"), body)
-        ended += found["keys_ended"]
-        if not found["keys_ended"] or not found["keys_left"]:
+        result = session.api.post(_people.at(person, "/disable"), body)
+        ended += result["keys_ended"]
+        if not result["keys_ended"] or not result["keys_left"]:
             break
-    session.out.record({**found, "keys_ended": ended})
+    session.out.record({**result, "keys_ended": ended})
 
 
 @command(

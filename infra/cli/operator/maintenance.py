@@ -199,8 +199,8 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
         raise NotComplete("interrupted; the canary is unrevoked.") from None
     if not propagation.is_complete:
         for each in propagation.lagging_authorizers:
-            found, sequence = each.authorizer, each.authorizer.sequence
+            authorizer, sequence = each.authorizer, each.authorizer.sequence
             entry = "no entry" if sequence is None else f"entry {sequence}"
-            report(f"  {each.enforcement}: {found.name} ({found.id}) has {entry}.")
+            report(f"  {each.enforcement}: {authorizer.name} ({authorizer.id}) has {entry}.")
         raise NotComplete(f"{propagation.unknown} authorizer(s) unknown after {passed:.1f} s")
     return passed

@@ -35,10 +35,10 @@ _COLUMNS: Final = (
 
 
 def _duration(value: str) -> timedelta:
-    found = re.fullmatch(r"([1-9][0-9]{0,4})([dhm])", value)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([dhm])", value)
+    if match is None:
         raise ValueError("must be a number of days, hours or minutes, such as 30d, 12h or 45m")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 ExpiresIn = Annotated[
@@ -107,15 +107,15 @@ def list_(operator: Operator) -> None:
 @operator_command(app, "show", example="rescind tenant show acme --data .data")
 def show(operator: Operator, tenant: Handle) -> None:
     """Show a tenant: its settings, its current SRL, and its number of keys and accounts."""
-    found = operations.show(operator.ports, handle=tenant)
+    summary = operations.show(operator.ports, handle=tenant)
     operator.out.record(
         {
-            **_document(found.settings),
-            "api_keys": found.api_keys,
-            "service_accounts": found.service_accounts,
-            "srl_version": found.list.version,
-            "srl_count": found.list.count,
-            "srl_expires_at": times.format_utc(found.list.expires_at),
+            **_document(summary.settings),
+            "api_keys": summary.api_keys,
+            "service_accounts": summary.service_accounts,
+            "srl_version": summary.list.version,
+            "srl_count": summary.list.count,
+            "srl_expires_at": times.format_utc(summary.list.expires_at),
         }
     )
 
@@ -180,12 +180,12 @@ def purge(
     """
     if request_approval is not None:
         user = private_files.name()
-        asked = removal.request(operator.ports, handle=tenant, reason=request_approval, user=user)
+        request = removal.request(operator.ports, handle=tenant, reason=request_approval, user=user)
         operator.out.record(
-            {"approval_id": asked.id, "expires_at": times.format_utc(asked.expires_at)}
+            {"approval_id": request.id, "expires_at": times.format_utc(request.expires_at)}
         )
         operator.out.print_message(
-            f"After the approval, run the command with --approval {asked.id}"
+            f"After the approval, run the command with --approval {request.id}"
         )
         return
     if (export is None) is not no_export:

@@ -25,9 +25,9 @@ def note_tables(ports: Ports) -> None:
     """
 
     def update() -> None:
-        found, made_at = read_deployment(ports), ports.store.made_at()
-        if found.version and made_at != found.tables_made_at:
-            write(ports, found, found.next(tables_made_at=made_at))
+        current, made_at = read_deployment(ports), ports.store.made_at()
+        if current.version and made_at != current.tables_made_at:
+            write(ports, current, current.next(tables_made_at=made_at))
 
     settle(update)
 
@@ -39,9 +39,9 @@ def put_in_charge(ports: Ports, region: str) -> None:
     """
 
     def update() -> None:
-        found = read_deployment(ports)
-        if found.region != region:
-            write(ports, found, found.next(region=region))
+        current = read_deployment(ports)
+        if current.region != region:
+            write(ports, current, current.next(region=region))
 
     settle(update)
 
@@ -53,9 +53,9 @@ def mark_schema(ports: Ports) -> None:
     """
 
     def update() -> None:
-        found = read_deployment(ports)
-        if found.version == 0 or found.schema < SCHEMA:
-            write(ports, found, found.next(schema=max(found.schema, SCHEMA)))
+        current = read_deployment(ports)
+        if current.version == 0 or current.schema < SCHEMA:
+            write(ports, current, current.next(schema=max(current.schema, SCHEMA)))
 
     settle(update)
 

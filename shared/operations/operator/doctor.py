@@ -67,17 +67,17 @@ def examine(
     changes, except that it writes and deletes items to test the store. A check that fails is also a
     finding.
     """
-    broken = [*_places(ports), *_damage(ports)]
+    broken = [*_check_ports(ports), *_check_database(ports)]
     yield from broken
     if broken:
         return
-    yield from _flaws(ports)
-    yield from _tables_are_known(ports)
-    for tenant in _tenants(ports):
-        yield from _tenant(ports, tenant, report)
+    yield from _check_configuration(ports)
+    yield from _check_tables(ports)
+    for tenant in _list_tenants(ports):
+        yield from _examine_tenant(ports, tenant, report)
 
 
-def _places(ports: Ports) -> Iterator[Finding]:
+def _check_ports(ports: Ports) -> Iterator[Finding]:
     def write_and_delete() -> None:
         # The disk may be full, or the tables read-only.
         for table in (Table.KEYS, Table.REVOCATIONS):
@@ -96,13 +96,13 @@ def _places(ports: Ports) -> Iterator[Finding]:
             failed.add(probe.setting)
             yield Finding(
                 probe.setting,
-                f"cannot be {probe.verb}: {_cause(error)}",
+                f"cannot be {probe.verb}: {_format_cause(error)}",
                 "check that it exists and has space, that its name is right, and that this user "
                 "may read and write it",
             )
 
 
-def _damage(ports: Ports) -> Iterator[Finding]:
+def _check_database(ports: Ports) -> Iterator[Finding]:
     """Yield damage to the store itself, if the store can detect it."""
     if not isinstance(ports.store, LocalStore):
         return
@@ -110,10 +110,10 @@ def _damage(ports: Ports) -> Iterator[Finding]:
         for problem in ports.store.problems():
             yield Finding("RESCIND_STORE", f"its database is damaged: {problem}", _GUIDE)
     except RescindError as error:
-        yield Finding("RESCIND_STORE", f"cannot check its database: {_cause(error)}", _GUIDE)
+        yield Finding("RESCIND_STORE", f"cannot check its database: {_format_cause(error)}", _GUIDE)
 
 
-def _flaws(ports: Ports) -> Iterator[Finding]:
+def _check_configuration(ports: Ports) -> Iterator[Finding]:
     """Yield problems with the configuration of the store's database, if it has one."""
     if not isinstance(ports.store, ConfigurableStore):
         return
@@ -121,17 +121,17 @@ def _flaws(ports: Ports) -> Iterator[Finding]:
         for each in ports.store.flaws():
             yield Finding("RESCIND_STORE", each.problem, each.remedy, is_remark=each.is_remark)
     except RescindError as error:
-        problem = f"cannot read its configuration: {_cause(error)}"
+        problem = f"cannot read its configuration: {_format_cause(error)}"
         yield Finding("RESCIND_STORE", problem, "run the command again")
 
 
-def _tables_are_known(ports: Ports) -> Iterator[Finding]:
+def _check_tables(ports: Ports) -> Iterator[Finding]:
     """Find tables that were, or may have been, restored from a copy (OPS-10)."""
     try:
         if not restored.are_other_tables(ports):
             return
     except RescindError as error:
-        problem = f"cannot determine whether its tables were restored: {_cause(error)}"
+        problem = f"cannot determine whether its tables were restored: {_format_cause(error)}"
         yield Finding("RESCIND_STORE", problem, "run the command again")
         return
     yield Finding(
@@ -141,7 +141,7 @@ def _tables_are_known(ports: Ports) -> Iterator[Finding]:
     )
 
 
-def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
+def _list_tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     """Yield the tenants in the directory, then tenants that only the scheduler knows."""
     known = set()
     for tenant in tenants.directory(ports):
@@ -157,42 +157,42 @@ def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
             yield DirectoryEntry(turn.tenant_id, handle, turn.due_at)
 
 
-def _tenant(
+def _examine_tenant(
     ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
 ) -> Iterator[Finding]:
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     examined = None
     try:
         tenants.settings(ports, tenant.tenant_id)
         # If an SRL is published during the checks, their results may be wrong: check again.
         while (head := in_force.read_srl_head(ports, tenant.tenant_id)) != examined:
             examined = head
-            found = {each.problem: each for each in _findings(ports, tenant, head)}
+            findings = {each.problem: each for each in _run_checks(ports, tenant, head)}
     except RescindError as error:
         problem = f"cannot read its records: {error}"
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
         return
-    yield from found.values()
-    for each in chain(_inconsistencies(ports, tenant), _log_is_whole(ports, tenant, report)):
-        if each.problem not in found:
+    yield from findings.values()
+    for each in chain(_check_consistency(ports, tenant), _check_log(ports, tenant, report)):
+        if each.problem not in findings:
             yield each
 
 
-def _findings(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     checks: tuple[Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]], ...] = (
-        _list_is_valid,
-        _list_is_newest,
-        _log_is_newest,
-        _log_is_witnessed,
-        _nothing_has_returned,
-        _is_reviewed,
-        _list_is_on_time,
-        _changes_are_published,
-        _signer_can_sign,
-        _keys_can_sign,
-        _authorizers_follow,
-        _keys_last,
-        _documents_are_whole,
+        _check_srl,
+        _check_srl_version,
+        _check_log_head,
+        _check_witnesses,
+        _check_ended_access,
+        _check_review,
+        _check_deadline,
+        _check_feed,
+        _check_srl_signer,
+        _check_signing_keys,
+        _check_authorizers,
+        _check_expiries,
+        _check_trust_documents,
     )
     for check in checks:
         try:
@@ -201,7 +201,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[F
             yield Finding(tenant.handle, str(error), _restore_and_recover(tenant))
 
 
-def _inconsistencies(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
+def _check_consistency(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
     try:
         for each in consistency.examine(ports, tenant.tenant_id):
             remedy = _recover(tenant) if each.changes else _restore_and_recover(tenant)
@@ -219,7 +219,7 @@ def _restore_and_recover(tenant: DirectoryEntry) -> str:
     return f"{_GUIDE}, then {_recover(tenant)}"
 
 
-def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+def _check_srl(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     handle = tenant.handle
     item = ports.store.get(signers_partition(tenant.tenant_id).address(head.key_id))
     if item is None:
@@ -235,7 +235,7 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Itera
         yield Finding(handle, f"its SRL is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+def _check_srl_version(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     if newest.highest(ports, tenant.tenant_id) > head.version:
         yield Finding(
             tenant.handle,
@@ -245,7 +245,7 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iter
         )
 
 
-def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_log_head(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find tiles of the transparency log that are newer than its log head (LOG-10)."""
     if generations.find_unknown_tiles(ports, tenant.tenant_id) is not None:
         yield Finding(
@@ -253,13 +253,13 @@ def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iter
         )
 
 
-def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_witnesses(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find witnesses that did not sign the last checkpoint (LOG-31)."""
     for problem, is_away in witnessing.problems(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, f"see {_WITNESS_GUIDE}", is_remark=is_away)
 
 
-def _log_is_whole(
+def _check_log(
     ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
 ) -> Iterator[Finding]:
     """Verify the transparency log and its entries (LOG-13)."""
@@ -276,15 +276,13 @@ def _log_is_whole(
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
-def _nothing_has_returned(
-    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
-) -> Iterator[Finding]:
+def _check_ended_access(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find keys and accounts that a restore has made valid again (docs/adr/14)."""
     for problem in unknown.differences(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
 
-def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_review(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find a restore without a review of its possible losses (OPS-10)."""
     mark = restored.read_review(ports, tenant.tenant_id)
     if mark is not None:
@@ -298,15 +296,13 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterat
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+def _check_deadline(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     if PublicationDeadline.after_publication(head, tenant.tenant_id).is_late(ports.now()):
         remedy = f"check that the scheduler runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its SRL is late", remedy)
 
 
-def _changes_are_published(
-    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
-) -> Iterator[Finding]:
+def _check_feed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     try:
         waited = unpublished.backlog_age(ports, tenant.tenant_id)
         is_late = unpublished.is_late(ports, tenant.tenant_id, waited)
@@ -321,10 +317,10 @@ def _changes_are_published(
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_authorizers(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    found, total = propagation.lagging_authorizers(ports, tenant.tenant_id)
-    for each in found[:_LAGGING_SHOWN]:
+    lagging, total = propagation.lagging_authorizers(ports, tenant.tenant_id)
+    for each in lagging[:_LAGGING_SHOWN]:
         remedy = (
             f"see {_FLEET}; if it is gone: rescind authorizers remove {each.judged.authorizer.id}"
         )
@@ -342,20 +338,22 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) ->
         yield Finding(tenant.handle, problem, f"see {_FLEET}; its log has the cause")
 
 
-def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_expiries(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find API keys and signing keys that expire within 30 days (APIKEY-11)."""
-    found = expiring.list_expiring(ports, tenant.tenant_id)
-    for each in found[:_EXPIRING]:
+    keys = expiring.list_expiring(ports, tenant.tenant_id)
+    for each in keys[:_EXPIRING]:
         name = "API key" if each.kind is ExpiringKind.API_KEY else "signing key"
         left = "1 day" if each.days == 1 else f"{each.days} days"
         problem = f'its {name} {each.id} "{each.name}" expires within {left}'
         yield Finding(tenant.handle, f"{problem}, at {times.format_utc(each.expires_at)}", _REPLACE)
-    if len(found) > _EXPIRING:
-        problem = f"the same is true of {len(found) - _EXPIRING} more of its keys"
+    if len(keys) > _EXPIRING:
+        problem = f"the same is true of {len(keys) - _EXPIRING} more of its keys"
         yield Finding(tenant.handle, problem, _REPLACE)
 
 
-def _documents_are_whole(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_trust_documents(
+    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
+) -> Iterator[Finding]:
     """Verify the trust documents from the first root, and compare them with the records."""
     try:
         in_force.read_active_signer(ports, tenant.tenant_id)
@@ -367,25 +365,25 @@ def _documents_are_whole(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -
         yield Finding(tenant.handle, each.problem, each.remedy, is_remark=each.is_remark)
 
 
-def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_srl_signer(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     try:
         signer = in_force.read_active_signer(ports, tenant.tenant_id)
     except DataCorrupt:
         return  # `consistency` reports this.
-    yield from _seal(ports, tenant, signer, "SRL signer")
+    yield from _check_seed(ports, tenant, signer, "SRL signer")
 
 
-def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+def _check_signing_keys(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant.tenant_id))):
         if key.sealed_seed is None or key.status is KeyStatus.REVOKED:
             continue
         # One finding suffices, because the remedy is the same for all keys.
-        if finding := next(_seal(ports, tenant, key, f"signing key {key.id}"), None):
+        if finding := next(_check_seed(ports, tenant, key, f"signing key {key.id}"), None):
             yield finding
             return
 
 
-def _seal(
+def _check_seed(
     ports: Ports, tenant: DirectoryEntry, key: SigningKey | SrlSigner, name: str
 ) -> Iterator[Finding]:
     handle = tenant.handle
@@ -398,5 +396,5 @@ def _seal(
         yield Finding(handle, problem, "restore the wrapping key that wrapped it")
 
 
-def _cause(error: Exception) -> str:
+def _format_cause(error: Exception) -> str:
     return f"{error} ({error.__cause__})" if error.__cause__ else str(error)

@@ -71,7 +71,7 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
             names += source.blobs.names(folder)
         names += backup.blobs(source, of)
         done.blobs += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
-    for changes in _writes(_changes(source, target, done, report)):
+    for changes in _split_changes(_changes(source, target, done, report)):
         target.store.write(*changes)
     return done
 
@@ -83,7 +83,7 @@ def differences(source: Ports, target: Ports) -> Iterator[Address]:
     """
     for change in _changes(source, target, MigrationPass(), lambda _read: None):
         yield change.address
-    for address, item in _moving(source, Table.KEYS):
+    for address, item in _list_moving_items(source, Table.KEYS):
         if is_sealed(item):
             other = target.store.get(address)
             if other is None or not is_same(source, target, address, item, other):
@@ -92,10 +92,10 @@ def differences(source: Ports, target: Ports) -> Iterator[Address]:
 
 def is_empty(ports: Ports) -> bool:
     """Return whether a store has no data. Raises `Unavailable`."""
-    return all(next(_moving(ports, table), None) is None for table in Table)
+    return all(next(_list_moving_items(ports, table), None) is None for table in Table)
 
 
-def _moving(ports: Ports, table: Table) -> Iterator[tuple[Address, Item]]:
+def _list_moving_items(ports: Ports, table: Table) -> Iterator[tuple[Address, Item]]:
     now = int(ports.now().timestamp())
     for address, item in ports.store.everything(table):
         expires = item.get("expires")
@@ -109,7 +109,7 @@ def _changes(
     source: Ports, target: Ports, migration_pass: MigrationPass, report: Report
 ) -> Iterator[Change]:
     for table in Table:
-        for some in _batches(_moving(source, table)):
+        for some in _split_items(_list_moving_items(source, table)):
             existing = target.store.get_many(address for address, _ in some)
             migration_pass.read += len(some)
             report(migration_pass.read)
@@ -123,7 +123,7 @@ def _changes(
                     migration_pass.put += 1
                     moved = rewrap_secrets(source, target, address, item)
                     yield Put(address, moved, Expect.ANYTHING)
-        for some in _batches(_moving(target, table)):
+        for some in _split_items(_list_moving_items(target, table)):
             existing = source.store.get_many(address for address, _ in some)
             for address, _ in some:
                 if address not in existing:
@@ -131,14 +131,14 @@ def _changes(
                     yield Delete(address, Expect.ANYTHING)
 
 
-def _batches(
+def _split_items(
     items: Iterator[tuple[Address, Item]],
 ) -> Iterator[list[tuple[Address, Item]]]:
     while some := list(islice(items, _BATCH)):
         yield some
 
 
-def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
+def _split_changes(changes: Iterable[Change]) -> Iterator[list[Change]]:
     """Yield the changes in groups that fit into one write."""
     group: list[Change] = []
     size = 0
@@ -210,7 +210,7 @@ def rewrap_secrets(source: Ports, target: Ports, address: Address, item: Item) -
     unknown kind; `Unavailable`.
     """
     rewrapped: dict[str, Value] = dict(item)
-    for seal in _seals(address, item):
+    for seal in _list_wrapped_fields(address, item):
         rewrapped[seal.field] = target.sealer.seal(_unwrap(source, seal), context=seal.context)
     return rewrapped
 
@@ -220,8 +220,8 @@ def is_same(source: Ports, target: Ports, address: Address, one: Item, other: It
 
     Raises the same errors as `rewrap_secrets`.
     """
-    ours = [_unwrap(source, each) for each in _seals(address, one)]
-    return ours == [_unwrap(target, each) for each in _seals(address, other)]
+    ours = [_unwrap(source, each) for each in _list_wrapped_fields(address, one)]
+    return ours == [_unwrap(target, each) for each in _list_wrapped_fields(address, other)]
 
 
 def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
@@ -234,7 +234,7 @@ def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
     return secret
 
 
-def _seals(address: Address, item: Item) -> Iterator[_WrappedField]:
+def _list_wrapped_fields(address: Address, item: Item) -> Iterator[_WrappedField]:
     if not is_sealed(item):
         return
     kind = address.pk.partition("#")[2] if address.table is Table.KEYS else ""

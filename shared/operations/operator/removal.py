@@ -41,7 +41,7 @@ def export(ports: Ports, tenant_id: str) -> Iterator[str]:
     The last line has the number of the lines before it and their SHA-256. Raises `Unavailable`.
     """
     lines, digest = 0, hashlib.sha256()
-    for document in _documents(ports, tenant_id):
+    for document in _list_documents(ports, tenant_id):
         line = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
         digest.update(line.encode())
         lines += 1
@@ -49,7 +49,7 @@ def export(ports: Ports, tenant_id: str) -> Iterator[str]:
     yield json.dumps({"lines": lines, "sha256": digest.hexdigest()}) + "\n"
 
 
-def _documents(ports: Ports, tenant_id: str) -> Iterator[dict[str, object]]:
+def _list_documents(ports: Ports, tenant_id: str) -> Iterator[dict[str, object]]:
     for table in Table:
         for address, item in ports.store.everything(table):
             if model.is_of(tenant_id, address, item) and not address.pk.startswith(_CREDENTIALS):
@@ -80,7 +80,7 @@ def check_due(ports: Ports, *, handle: str) -> str:
     Raises `NotFound`; `InvalidState` if its deletion was not requested, or its grace period has not
     ended.
     """
-    entry = _entry(ports, tenants.identifier(ports, handle))
+    entry = _read_directory_entry(ports, tenants.identifier(ports, handle))
     if not entry.removal_began:
         _check_grace(ports, tenants.settings(ports, entry.tenant_id))
     return entry.tenant_id
@@ -119,8 +119,8 @@ def remove(
     """
     tenant_id = check_due(ports, handle=handle)
     settle(lambda: _begin(ports, tenant_id, handle, user, approval_id))
-    removed = _delete(ports, _of_keys(ports, tenant_id, *_CREDENTIALS))
-    removed += _delete(ports, iter([model.settings_address(tenant_id)]))
+    removed = _delete_items(ports, _find_in_keys(ports, tenant_id, *_CREDENTIALS))
+    removed += _delete_items(ports, iter([model.settings_address(tenant_id)]))
     for _ in range(_PASSES):
         for folder in model.blob_folders(tenant_id):
             for name in list(ports.blobs.names(folder)):
@@ -133,10 +133,10 @@ def remove(
             if not (table is Table.KEYS and address.pk.startswith("tenant"))
             and model.is_of(tenant_id, address, item)
         )
-        count = _delete(ports, others)
+        count = _delete_items(ports, others)
         removed += count
         if not count:
-            return removed + _delete(ports, _of_keys(ports, tenant_id, "tenant"))
+            return removed + _delete_items(ports, _find_in_keys(ports, tenant_id, "tenant"))
     raise Unavailable(
         "other processes still write records of the tenant; stop other writers, and repeat"
     )
@@ -146,7 +146,7 @@ def _begin(
     ports: Ports, tenant_id: str, handle: str, user: str | None, approval_id: str | None
 ) -> None:
     """Take the first step of a removal, with its approval if it needs one."""
-    entry = _entry(ports, tenant_id)
+    entry = _read_directory_entry(ports, tenant_id)
     if entry.removal_began:
         return
     settings = tenants.settings(ports, tenant_id)
@@ -168,7 +168,7 @@ def _begin(
     )
 
 
-def _entry(ports: Ports, tenant_id: str) -> DirectoryEntry:
+def _read_directory_entry(ports: Ports, tenant_id: str) -> DirectoryEntry:
     item = ports.store.get(model.DIRECTORY.address(tenant_id))
     if item is not None:
         return DirectoryEntry.from_item(item)
@@ -176,14 +176,14 @@ def _entry(ports: Ports, tenant_id: str) -> DirectoryEntry:
     return DirectoryEntry(tenant_id, settings.handle, settings.created_at)
 
 
-def _of_keys(ports: Ports, tenant_id: str, *prefixes: str) -> Iterator[Address]:
+def _find_in_keys(ports: Ports, tenant_id: str, *prefixes: str) -> Iterator[Address]:
     """Yield the tenant's items in partitions of table `keys` with one of these `prefixes`."""
     for address, item in ports.store.everything(Table.KEYS):
         if address.pk.startswith(prefixes) and model.is_of(tenant_id, address, item):
             yield address
 
 
-def _delete(ports: Ports, addresses: Iterator[Address]) -> int:
+def _delete_items(ports: Ports, addresses: Iterator[Address]) -> int:
     deleted = 0
     while some := list(islice(addresses, MOST_CHANGES)):
         ports.store.write(*(Delete(each, Expect.ANYTHING) for each in some))

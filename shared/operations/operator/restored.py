@@ -39,12 +39,12 @@ def are_other_tables(ports: Ports) -> bool:
     Tables that no operator has seen are recorded as known. Raises `DataCorrupt`, `Unavailable`.
     """
     made_at = ports.store.made_at()
-    found = deployment.read_deployment(ports)
-    if made_at in ("", found.tables_made_at) or not found.version:
+    current = deployment.read_deployment(ports)
+    if made_at in ("", current.tables_made_at) or not current.version:
         return False
-    if found.tables_made_at is None:
+    if current.tables_made_at is None:
         with suppress(PreconditionFailed):  # then another command records it
-            deployment.write(ports, found, found.next(tables_made_at=made_at))
+            deployment.write(ports, current, current.next(tables_made_at=made_at))
         return False
     return True
 
@@ -64,12 +64,12 @@ def record_recovery(run: RecoveryRun) -> None:
     """Record that the recovery of a marked tenant has ended. Raises `Unavailable`."""
 
     def update() -> None:
-        found = read_review(run.ports, run.tenant_id)
-        if found is None or found.recovered_at is not None:
+        review = read_review(run.ports, run.tenant_id)
+        if review is None or review.recovered_at is not None:
             return
         now = times.truncate_to_second(run.ports.now())
-        after = replace(found, recovered_at=now, version=found.version + 1)
-        run.ports.store.write(Put(found.address, after.to_item(), VersionIs(found.version)))
+        after = replace(review, recovered_at=now, version=review.version + 1)
+        run.ports.store.write(Put(review.address, after.to_item(), VersionIs(review.version)))
 
     settle(update)
 
@@ -123,15 +123,15 @@ def _check_documents(ports: Ports, tenant_id: str) -> None:
     known, newest = in_force.read_trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
     if known is None or newest <= known.version:
         return
-    held = documents.read_document(ports, tenant_id, known.version).document
-    found = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
+    current = documents.read_document(ports, tenant_id, known.version).document
+    newer = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
     # After other root keys signed, the journal names their documents.
-    if found is None or not found.is_signed_by(held.roots):
+    if newer is None or not newer.is_signed_by(current.roots):
         return
     feed = in_force.read_feed_head(ports, tenant_id)
     sequence = 0 if feed is None else feed.sequence
-    if found.document.feed.sequence > sequence:
+    if newer.document.feed.sequence > sequence:
         raise DataCorrupt(
             f"the records are older than trust document {newest}: they end at feed entry "
-            f"{sequence}, and the document was created at entry {found.document.feed.sequence}"
+            f"{sequence}, and the document was created at entry {newer.document.feed.sequence}"
         )

@@ -44,8 +44,8 @@ def show(ports: Ports, *, handle: str) -> TenantSummary:
     tenant_id = settings.tenant_id
     keys, accounts = api_keys.count_address(tenant_id), service_accounts.count_address(tenant_id)
     counts = ports.store.get_many([keys, accounts])
-    found = [int(str(counts.get(each, {}).get("count", 0))) for each in (keys, accounts)]
-    return TenantSummary(settings, found[0], found[1], in_force.read_srl_head(ports, tenant_id))
+    numbers = [int(str(counts.get(each, {}).get("count", 0))) for each in (keys, accounts)]
+    return TenantSummary(settings, numbers[0], numbers[1], in_force.read_srl_head(ports, tenant_id))
 
 
 def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> TenantSettings:
@@ -119,7 +119,10 @@ def _change(
         return before
     after = replace(after, version=before.version + 1)
     details: dict[str, Value] = {
-        name: {"old": _text(getattr(before, name)), "new": _text(getattr(after, name))}
+        name: {
+            "old": _format_value(getattr(before, name)),
+            "new": _format_value(getattr(after, name)),
+        }
         for name in values
     }
     ports.store.write(
@@ -130,5 +133,5 @@ def _change(
     return after
 
 
-def _text(value: object) -> Value:
+def _format_value(value: object) -> Value:
     return value if isinstance(value, str | None) else times.format_utc(value)  # type: ignore[arg-type]

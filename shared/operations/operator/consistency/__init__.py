@@ -45,10 +45,10 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     Reads all records of the tenant. If some contradict each other, reads all again after a pause,
     because a write may be in flight.
     """
-    suspected = {each.problem for each in _look(ports, tenant_id)}
+    suspected = {each.problem for each in _compare(ports, tenant_id)}
     if suspected:
         operation.wait_for_writes()
-        yield from (each for each in _look(ports, tenant_id) if each.problem in suspected)
+        yield from (each for each in _compare(ports, tenant_id) if each.problem in suspected)
 
 
 def repair(ports: Ports, operator: Caller) -> list[str]:
@@ -58,10 +58,10 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
     """
     repaired: dict[str, None] = {}
     for _ in range(_ROUNDS):
-        found = [each for each in examine(ports, operator.tenant_id) if each.changes]
-        if not found:
+        inconsistencies = [each for each in examine(ports, operator.tenant_id) if each.changes]
+        if not inconsistencies:
             return list(repaired)
-        for each in found:
+        for each in inconsistencies:
             entries = []
             if (event := each.event) is not None:
                 settings = tenants.settings(ports, operator.tenant_id)
@@ -76,7 +76,7 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
     raise Unavailable("records change during the repair; stop other writers, and repeat")
 
 
-def _look(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+def _compare(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for check in _CHECKS:
         try:
             yield from check(ports, tenant_id)

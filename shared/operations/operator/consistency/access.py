@@ -85,7 +85,7 @@ def _check_credentials(
                 networks=key.networks,
             ):
                 problem = f"the API key {key.id} is active, but has no credential"
-                yield _revocation(ports, key, problem)
+                yield _revoke_key(ports, key, problem)
         elif item is not None:
             record = api_keys.records(tenant_id).address(key_id)
             unchanged = Check(record, Expect.ABSENT if key is None else VersionIs(key.version))
@@ -110,7 +110,7 @@ def _check_notes(
     for key_id, address in addresses.items():
         if address in notes and key_id in keys:
             problem = f"the API key {key_id} is active, but has a revocation note"
-            yield _revocation(ports, keys[key_id], problem)
+            yield _revoke_key(ports, keys[key_id], problem)
         elif address in notes:
             absent = Check(api_keys.records(tenant_id).address(key_id), Expect.ABSENT)
             yield Inconsistency(
@@ -119,7 +119,7 @@ def _check_notes(
             )
 
 
-def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
+def _revoke_key(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
     """Revoke a key if its creation or its revocation is incomplete, because either is possible."""
     now = ports.now()
     revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)

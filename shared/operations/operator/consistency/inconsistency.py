@@ -43,11 +43,11 @@ def check_counter(
 
     The repair adds the difference, to preserve concurrent increments.
     """
-    held = dict(item or {})
+    stored = dict(item or {})
     differences = {
         name: counts.get(name, 0) - number
-        for name in sorted({*held, *counts})
-        if type(number := held.get(name, 0)) is int and counts.get(name, 0) != number
+        for name in sorted({*stored, *counts})
+        if type(number := stored.get(name, 0)) is int and counts.get(name, 0) != number
     }
     if differences:
         names = ", ".join(f"{name} by {amount:+}" for name, amount in differences.items())

@@ -35,7 +35,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         return  # This SRL does not follow from the feed. The next one does.
     item = ports.store.get(address)
     if item is None:
-        yield from _without_list(ports, tenant_id, "its feed has no feed head")
+        yield from _require_new_list(ports, tenant_id, "its feed has no feed head")
         return
     try:
         newest = _check_feed_head(ports, tenant_id, item, listed)
@@ -47,7 +47,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 *records.tombstone_counter_changes(tenant_id),
             )
             yield Inconsistency(f"its feed is inconsistent: {error}", changes)
-            yield from _unreadable(ports, tenant_id)
+            yield from _find_unreadable_entries(ports, tenant_id)
         return
     # Clients must be able to start from the current SRL and reach the feed head.
     has_base = newest.base.version == listed.version and not newest.is_broken
@@ -58,11 +58,11 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             has_base = False
     if not has_base:
         problem = "clients of its feed cannot start from the current SRL"
-        yield from _without_list(ports, tenant_id, problem)
-    yield from _unreadable(ports, tenant_id)
+        yield from _require_new_list(ports, tenant_id, problem)
+    yield from _find_unreadable_entries(ports, tenant_id)
 
 
-def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Inconsistency]:
+def _require_new_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Inconsistency]:
     """Yield a problem that the next SRL solves, unless a mark already notifies the scheduler."""
     if not marks.read_tenant_marks(ports, tenant_id):
         yield Inconsistency(
@@ -104,7 +104,7 @@ def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
     for row in ports.store.query(
         model.feed_partition(head.tenant_id), after=after, before=model.HEAD
     ):
-        stored, entry = _entry(row)
+        stored, entry = _read_entry(row)
         if entry.sequence != sequence + 1 and not entry.is_break:
             raise DataCorrupt(f"entry {sequence + 1} is missing")
         sequence, chain = entry.sequence, wire.next_chain(chain, stored.entry)
@@ -112,7 +112,7 @@ def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
         raise DataCorrupt("its entries do not lead to its feed head")
 
 
-def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
+def _read_entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
     """Return the entry as stored and decoded.
 
     Raises `DataCorrupt` if clients cannot read it.
@@ -124,12 +124,12 @@ def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
     return stored, entry
 
 
-def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+def _find_unreadable_entries(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield entries that clients cannot read. Without them, a client starts from the SRL."""
     partition = model.feed_partition(tenant_id)
     for row in ports.store.query(partition, before=model.HEAD):
         try:
-            _entry(row)
+            _read_entry(row)
         except DataCorrupt as error:
             change = Delete(partition.address(row.sk), Expect.PRESENT)
             yield Inconsistency(f"feed entry {row.sk.lstrip('0')}: {error}", (change,))
@@ -150,14 +150,14 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     partitions = schedule.warrant_marks(tenant_id)
     marked = {row.sk for partition in partitions for row in ports.store.query(partition)}
     marked.update(each for each, _ in read_signed_by(ports, tenant_id, signer_names))
-    expected = _expected_warrants(ports, tenant_id, head, revoked_ids(listed))
+    expected = _read_expected_warrants(ports, tenant_id, head, revoked_ids(listed))
     if expected is not None:
         ttl = tenants.settings(ports, tenant_id).srl_ttl
         wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-        yield from _lacking(ports, tenant_id, wanted - expected - marked, signers)
+        yield from _find_missing_warrants(ports, tenant_id, wanted - expected - marked, signers)
         for warrant_id in sorted(expected - set(content.revoked_ids) - marked):
             problem = f"the SRL contains {warrant_id}, which is not revoked"
-            yield _missing_mark(tenant_id, warrant_id, problem)
+            yield _add_mark(tenant_id, warrant_id, problem)
     if counted.changes == head.changes:
         try:
             signer = in_force.read_active_signer(ports, tenant_id)
@@ -174,7 +174,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             )
 
 
-def _expected_warrants(
+def _read_expected_warrants(
     ports: Ports, tenant_id: str, head: SrlHead, ids: list[str]
 ) -> set[str] | None:
     """Return the warrants of the next SRL, except for warrants with marks.
@@ -192,7 +192,7 @@ def _expected_warrants(
     return set(RevokedSet(ids).apply(opened, signers=()).revoked_ids)
 
 
-def _lacking(
+def _find_missing_warrants(
     ports: Ports, tenant_id: str, lacking: set[str], signers: tuple[str, ...]
 ) -> Iterator[Inconsistency]:
     """Yield revoked warrants that are in neither the SRL nor the feed, grouped by signer."""
@@ -203,7 +203,7 @@ def _lacking(
     # The others are revoked by their signers only.
     own = {each for each, address in addresses.items() if address in items}
     for warrant_id in sorted(own):
-        yield _missing_mark(tenant_id, warrant_id, f"the SRL lacks {warrant_id}, which is revoked")
+        yield _add_mark(tenant_id, warrant_id, f"the SRL lacks {warrant_id}, which is revoked")
     for signer in signers if lacking - own else ():
         signed = {each for each, _ in read_signed_by(ports, tenant_id, [signer])} & lacking - own
         if signed:
@@ -217,7 +217,7 @@ def _lacking(
             )
 
 
-def _missing_mark(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
+def _add_mark(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
     changes = published_again(tenant_id, warrant_id, adds=False)
     problem += ", and no outbox mark makes the next SRL correct it"
     return Inconsistency(problem, tuple(changes), repair_event(warrant_id))

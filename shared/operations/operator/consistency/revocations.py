@@ -78,7 +78,7 @@ def _check_shard(
                 yield from _check_warrant(ports, tenant_id, warrant_id, records.get(warrant_id, []))
 
 
-def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
+def _read_listed(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
     """Read the entry of a warrant in its shard, or in the partition of expired warrants."""
     shard = model.shard_of(tenant_id, warrant_id)
     item = ports.store.get(shard.address(warrant_id))
@@ -94,14 +94,14 @@ def _check_warrant(
     """Read the records of one warrant again, and yield a repair that revokes it in all of them."""
     address = warrants.warrant_address(tenant_id, warrant_id)
     standing = WarrantState.of(ports.store.get(address))
-    listed = _row(ports, tenant_id, warrant_id)
+    listed = _read_listed(ports, tenant_id, warrant_id)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
     items = ports.store.get_many(model.record_address(tenant_id, each) for each in named)
     records = {key: Revocation.from_item(item) for key, item in items.items()}
-    found = sorted(records.values(), key=lambda r: r.id)
-    if not found and not standing.revocation_id and listed is None:
+    by_age = sorted(records.values(), key=lambda r: r.id)
+    if not by_age and not standing.revocation_id and listed is None:
         return
-    record = _record(ports, tenant_id, warrant_id, standing, found)
+    record = _choose_record(ports, tenant_id, warrant_id, standing, by_age)
     ends = None if listed is None else listed.ends_at
     revoked = standing
     if not standing.revocation_id:
@@ -115,8 +115,8 @@ def _check_warrant(
     flaws = {
         "the check lacks it": not standing.revocation_id,
         "SRLs lack it": listed is None,
-        "its record is missing": record not in found,
-        "it has several records": any(each.id != record.id for each in found),
+        "its record is missing": record not in by_age,
+        "it has several records": any(each.id != record.id for each in by_age),
         "SRLs have another expiry": has_other_end,
     }
     missing = [name for name, applies in flaws.items() if applies]
@@ -130,7 +130,7 @@ def _check_warrant(
         if ends is not None:
             moved = srl_records.ended_address(tenant_id, warrant_id, ends)
             changes.append(Delete(moved, Expect.ANYTHING))
-    if record not in found:
+    if record not in by_age:
         address = model.record_address(tenant_id, record.id)
         changes.append(Put(address, record.to_item(), Expect.ABSENT))
     changes += [Delete(key, Expect.PRESENT) for key, r in records.items() if r.id != record.id]
@@ -162,7 +162,7 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
     ]
 
 
-def _record(
+def _choose_record(
     ports: Ports,
     tenant_id: str,
     warrant_id: str,

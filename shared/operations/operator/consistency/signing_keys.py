@@ -36,11 +36,11 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     before = ports.store.get(counts)
     keys = {key.id: key for key in SigningKey.from_rows(ports.store.query(model.keys(tenant_id)))}
     if ports.store.get(counts) == before:
-        found = Counter(model.count_name(key.type, key.status) for key in keys.values())
-        yield from check_counter(counts, before, found, what="signing keys")
+        recount = Counter(model.count_name(key.type, key.status) for key in keys.values())
+        yield from check_counter(counts, before, recount, what="signing keys")
     for key in keys.values():
         if key.current_id is None:
-            yield from _versions(ports, key, keys)
+            yield from _check_versions(ports, key, keys)
         lost_ids = [each for each in key.ancestors if each not in keys]
         if lost_ids:
             above = key.ancestors[key.ancestors.index(lost_ids[0]) + 1 :]
@@ -78,7 +78,7 @@ def _suspend_lost_key(
     )
 
 
-def _versions(
+def _check_versions(
     ports: Ports, key: SigningKey, keys: dict[str, SigningKey]
 ) -> Iterator[Inconsistency]:
     """Check that each version before the current one has a record and a pointer to it."""
@@ -213,7 +213,7 @@ def _check_marker(
 ) -> Iterator[Inconsistency]:
     """Revoke the key of a marker, or restore or rotate it if the version has no record.
 
-    If a superseded version has no record, `_versions` creates it.
+    If a superseded version has no record, `_check_versions` creates it.
     """
     if key is not None:
         revoked = key.revoke(ports.now(), reason=LOST)

@@ -23,7 +23,7 @@ from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
 def apply_to_keys(run: RecoveryRun, tombstones: Iterable[Tombstone]) -> None:
     """Revoke or delete the API keys of these tombstones again, and delete their credentials."""
     for tombstone in tombstones:
-        run.settle(partial(_key, run, tombstone))
+        run.settle(partial(_apply_to_key, run, tombstone))
 
 
 def apply_to_accounts(
@@ -36,15 +36,15 @@ def apply_to_accounts(
     """
     for tombstone in tombstones:
         if is_behind or tombstone.status is TombstoneStatus.DELETED:
-            run.settle(partial(_account, run, tombstone))
+            run.settle(partial(_apply_to_account, run, tombstone))
 
 
-def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
+def _apply_to_key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     address = api_keys.records(run.tenant_id).address(tombstone.id)
     key = ApiKey.from_optional(run.ports.store.get(address))
     if key is None:
-        _keep(run, tombstone)
-        return _without_credential(run, tombstone)
+        _store_tombstone(run, tombstone)
+        return _delete_credential(run, tombstone)
     if tombstone.status is TombstoneStatus.DELETED:
         changes = [
             Delete(key.address, VersionIs(key.version)),
@@ -64,9 +64,9 @@ def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
         run.ports.store.write(*changes)
         return f'Deleted again: API key {key.id} "{key.name}"'
     if key.status is api_keys.ApiKeyStatus.REVOKED:
-        return _without_credential(run, tombstone)
+        return _delete_credential(run, tombstone)
     if tombstone.status is TombstoneStatus.ROTATED:
-        return _end(run, key, tombstone)
+        return _expire_rotated_key(run, key, tombstone)
     at = tombstone.at or run.ports.now()
     revoked = replace(
         key, status=api_keys.ApiKeyStatus.REVOKED, revoked_at=at, version=key.version + 1
@@ -80,7 +80,7 @@ def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     return f'Revoked again: API key {key.id} "{key.name}"'
 
 
-def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
+def _expire_rotated_key(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
     """Expire a rotated key when its grace period ends."""
     if key.successor_id is not None:
         return None
@@ -104,7 +104,7 @@ def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
     return f'Retired again: API key {key.id} "{key.name}", which was rotated'
 
 
-def _without_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:
+def _delete_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     """Delete the credential of a key that is revoked or has no record, if there is one."""
     address = api_keys.credential_address(tombstone.digest or "")
     if tombstone.digest is None or run.ports.store.get(address) is None:
@@ -115,11 +115,11 @@ def _without_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     return f"Removed: the credential of the API key {tombstone.id}"
 
 
-def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
+def _apply_to_account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     address = service_accounts.accounts(run.tenant_id).address(tombstone.id)
     account = ServiceAccount.from_optional(run.ports.store.get(address))
     if account is None:
-        _keep(run, tombstone)
+        _store_tombstone(run, tombstone)
         return None
     if tombstone.status is TombstoneStatus.DELETED and not account.api_key_count:
         run.ports.store.write(
@@ -155,7 +155,7 @@ def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     return f'Disabled again: service account {account.id} "{account.name}"'
 
 
-def _keep(run: RecoveryRun, tombstone: Tombstone) -> None:
+def _store_tombstone(run: RecoveryRun, tombstone: Tombstone) -> None:
     """Store a tombstone without a record, because a later restore may bring the record back."""
     address = model.deleted_partition(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:

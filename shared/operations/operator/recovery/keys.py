@@ -41,15 +41,15 @@ def apply(run: RecoveryRun, signing_keys: Iterable[SigningKey], *, is_behind: bo
             run.settle(partial(_suspend_key, run, recorded))
 
 
-def _record(run: RecoveryRun, key_id: str) -> SigningKey | None:
+def _read_key(run: RecoveryRun, key_id: str) -> SigningKey | None:
     return SigningKey.from_optional(run.ports.store.get(model.keys(run.tenant_id).address(key_id)))
 
 
 def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]) -> str | None:
     """Restore the lost versions, then rotate the key to a version above all of them."""
-    key = _record(run, record.id)
+    key = _read_key(run, record.id)
     if key is None:
-        return _without_seed(run, record, versions)
+        return _restore_without_seed(run, record, versions)
     if key.key_version >= record.key_version:
         return None
     now = run.ports.now()
@@ -64,7 +64,7 @@ def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
     )
     run.ports.store.write(
         Put(key.address, rotated.to_item(), VersionIs(key.version)),
-        *_version(last),
+        *_version_changes(last),
         count_change(run.tenant_id, (last, 1)),
         *records.tombstone_counter_changes(run.tenant_id),
         run.entry(AuditAction.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
@@ -76,7 +76,9 @@ def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
     )
 
 
-def _without_seed(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]) -> str | None:
+def _restore_without_seed(
+    run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
+) -> str | None:
     """Restore a missing key as suspended, because its seed is lost."""
     _restore_versions(run, versions)
     if record.status is KeyStatus.REVOKED:
@@ -104,17 +106,17 @@ def _restore_versions(run: RecoveryRun, versions: list[SigningKey]) -> None:
     missing = [
         replace(each, status=KeyStatus.ROTATED, revoked_at=None, revoked_reason=None)
         for each in versions
-        if _record(run, each.id) is None
+        if _read_key(run, each.id) is None
     ]
     while missing:
         batch, missing = missing[:_VERSIONS_A_WRITE], missing[_VERSIONS_A_WRITE:]
         run.ports.store.write(
-            *(change for each in batch for change in _version(each)),
+            *(change for each in batch for change in _version_changes(each)),
             count_change(run.tenant_id, *((each, 1) for each in batch)),
         )
 
 
-def _version(version: SigningKey) -> list[Change]:
+def _version_changes(version: SigningKey) -> list[Change]:
     """Return the writes that store a superseded version and its pointer."""
     versions = model.versions(version.tenant_id, version.current_id or version.id)
     return [
@@ -128,7 +130,7 @@ def _version(version: SigningKey) -> list[Change]:
 
 
 def _revoke_key(run: RecoveryRun, record: SigningKey) -> str | None:
-    key = _record(run, record.id)
+    key = _read_key(run, record.id)
     is_marked = run.ports.store.get(marker_address(run.tenant_id, record.signer)) is not None
     if is_marked and key is not None and key.status is KeyStatus.REVOKED:
         return None
@@ -148,7 +150,7 @@ def _revoke_key(run: RecoveryRun, record: SigningKey) -> str | None:
 
 
 def _suspend_key(run: RecoveryRun, record: SigningKey) -> str | None:
-    key = _record(run, record.id)
+    key = _read_key(run, record.id)
     if key is None or key.status is not KeyStatus.ACTIVE:
         return None
     suspended = key.suspend(record.suspended_at or run.ports.now())

@@ -84,14 +84,14 @@ def replay(
     def says_more(record: JournalRecord) -> bool:
         return record.sequence > listed or model.tombstones_of(record).changes > changes
 
-    numbers = list(_believed_numbers(ports, tenant_id, known, says_more, gaps))[::-1]
+    numbers = list(_list_valid_records(ports, tenant_id, known, says_more, gaps))[::-1]
     version = max((each.trust for each in numbers), default=0)
-    found = [each for each in numbers if says_more(each)]
-    if not found:
+    newer = [each for each in numbers if says_more(each)]
+    if not newer:
         return ReplayedJournal(trust=version, gaps=tuple(gaps))
     revoked: dict[str, datetime | None] = {}
     removed: set[str] = set()
-    for entry, ends in _entries(found, listed, gaps):
+    for entry, ends in _list_entries(newer, listed, gaps):
         revoked |= dict(zip(entry.revoked, ends, strict=True))
         removed = removed.difference(entry.revoked).union(entry.removed)
         for each in entry.removed:
@@ -99,7 +99,7 @@ def replay(
     # The tombstones of the records with new tombstones, newest last.
     ended: list[Tombstones] = []
     known_changes = changes
-    for record in found:
+    for record in newer:
         if record.changes > known_changes:
             gaps.append(f"the journal lacks tombstones before its record {record.number}")
         tombstones = model.tombstones_of(record)
@@ -107,8 +107,8 @@ def replay(
             known_changes = tombstones.changes
             ended.append(tombstones)
     return ReplayedJournal(
-        found[-1].sequence,
-        found[-1].issued_at,
+        newer[-1].sequence,
+        newer[-1].issued_at,
         revoked,
         frozenset(removed),
         model.merge_tombstones(ended) if ended else None,
@@ -117,7 +117,7 @@ def replay(
     )
 
 
-def _believed_numbers(
+def _list_valid_records(
     ports: Ports,
     tenant_id: str,
     keys: "_KnownKeys",
@@ -134,7 +134,7 @@ def _believed_numbers(
         expected = number - 1
         blob = ports.blobs.get(name) or b""
         try:
-            found = model.verify_and_decode(
+            record = model.verify_and_decode(
                 blob, name, tenant_id=tenant_id, keys=keys.keys - keys.revoked
             )
         except DataCorrupt as error:
@@ -144,9 +144,9 @@ def _believed_numbers(
             continue
         if after is not None and not after.follows(model.payload_of(blob), number):
             gaps.append(f"{name}: the next record follows another record")
-        after = found
-        yield found
-        if not says_more(found):
+        after = record
+        yield record
+        if not says_more(record):
             return
 
 
@@ -169,7 +169,7 @@ def _is_covered(
         return False
 
 
-def _entries(
+def _list_entries(
     records: Sequence[JournalRecord], sequence: int, gaps: list[str]
 ) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
     """Yield the entries that the states do not cover, and add missing parts to `gaps`."""
@@ -279,21 +279,21 @@ def find(
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = max(map(version_of, blobs), default=0)
-    states = _stored_states(ports, tenant_id)
+    states = _list_states(ports, tenant_id)
     known = _read_known_keys(ports, tenant_id)
     keys = _trusted_keys(ports, tenant_id, states[:_ASKED], known, trusted_keys)
-    lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
-    found, doubts = _states(ports, tenant_id, states, keys)
-    recent_states = found
+    lists = [_read_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
+    valid, doubts = _read_states(ports, tenant_id, states, keys)
+    recent_states = valid
     # A state is stored before its SRL. A publication that was stopped in between left a state
     # without one.
-    if found and found[0].version > version:
+    if valid and valid[0].version > version:
         older = [each for each in states if version_of(each) <= version]
-        recent_states, _ = _states(ports, tenant_id, older, keys)
-    if lists and (not found or found[0].version < version):
+        recent_states, _ = _read_states(ports, tenant_id, older, keys)
+    if lists and (not valid or valid[0].version < version):
         doubts.append(f"SRL version {version} has no trusted state")
-    replayed = replay(ports, tenant_id, keys, found, known.revoked, recent_states=recent_states)
-    return NewestPublication(version, tuple(lists), tuple(found), tuple(doubts), replayed)
+    replayed = replay(ports, tenant_id, keys, valid, known.revoked, recent_states=recent_states)
+    return NewestPublication(version, tuple(lists), tuple(valid), tuple(doubts), replayed)
 
 
 def read_newest(ports: Ports, tenant_id: str) -> NewestPublication:
@@ -301,16 +301,16 @@ def read_newest(ports: Ports, tenant_id: str) -> NewestPublication:
 
     Raises `DataCorrupt` if the name of a blob has no version; `Unavailable`.
     """
-    states = _stored_states(ports, tenant_id)
+    states = _list_states(ports, tenant_id)
     known = _read_known_keys(ports, tenant_id)
     keys = _trusted_keys(ports, tenant_id, states[:_ASKED], known, ())
-    found, doubts = _states(ports, tenant_id, states, keys)
-    replayed = replay(ports, tenant_id, keys, found, known.revoked)
-    version = found[0].version if found else 0
-    return NewestPublication(version, (), tuple(found), tuple(doubts), replayed)
+    valid, doubts = _read_states(ports, tenant_id, states, keys)
+    replayed = replay(ports, tenant_id, keys, valid, known.revoked)
+    version = valid[0].version if valid else 0
+    return NewestPublication(version, (), tuple(valid), tuple(doubts), replayed)
 
 
-def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
+def _list_states(ports: Ports, tenant_id: str) -> list[str]:
     """Return the names of all signed states, newest first."""
     names = ports.blobs.names(states_folder(tenant_id))
     return sorted(names, key=version_of, reverse=True)
@@ -331,10 +331,10 @@ class _KnownKeys(NamedTuple):
 def _read_known_keys(ports: Ports, tenant_id: str) -> _KnownKeys:
     addresses = [signers_partition(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     entries = (entry for address in addresses for entry in ports.store.query(address))
-    found = [SrlSigner.from_item(entry.item) for entry in entries]
-    revoked = (each for each in found if each.status is SrlSignerStatus.REVOKED)
+    signers = [SrlSigner.from_item(entry.item) for entry in entries]
+    revoked = (each for each in signers if each.status is SrlSignerStatus.REVOKED)
     return _KnownKeys(
-        frozenset(each.public_bytes for each in found),
+        frozenset(each.public_bytes for each in signers),
         frozenset(each.public_bytes for each in revoked),
     )
 
@@ -359,7 +359,7 @@ def _trusted_keys(
     return keys | set(follow(keys, forms, revoked_keys=known_keys.revoked))
 
 
-def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
+def _read_list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     """Return the SRL in a blob. Raises `DataCorrupt` if no key in `keys` signed it.
 
     Without this check, anyone who can write to the bucket could revoke warrants and use up
@@ -374,24 +374,24 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     raise DataCorrupt(_UNKNOWN_SIGNER.format(blob))
 
 
-def _states(
+def _read_states(
     ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
 ) -> tuple[list[SrlState], list[str]]:
     """Return the valid states of the newest version with one, and errors of newer states."""
     doubts: list[str] = []
     for _version, same in groupby(blobs, key=version_of):
-        found: list[SrlState] = []
+        valid: list[SrlState] = []
         for blob in same:
             try:
-                found.append(_state(ports, tenant_id, blob, keys))
+                valid.append(_read_state(ports, tenant_id, blob, keys))
             except DataCorrupt as error:
                 doubts.append(f"{blob}: {error}")
-        if found:
-            return found, doubts
+        if valid:
+            return valid, doubts
     return [], doubts
 
 
-def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> SrlState:
+def _read_state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> SrlState:
     data = in_force.read_blob(ports, blob)
     for key in keys:
         with suppress(content.BlobNotSigned):

@@ -135,12 +135,12 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
 def _append_entries(run: RecoveryRun) -> None:
     """Append all audit entries to the transparency log, including entries of the backup."""
     try:
-        found = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
+        span = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
     except DataCorrupt as error:
         # The tenant is recovered without them. The doctor reports the same problem.
         run.report(f"The transparency log lacks audit entries: {error}")
         return
-    if added := found.size - found.first:
+    if added := span.size - span.first:
         entries = "audit entry" if added == 1 else "audit entries"
         run.report(f"Appended to the transparency log: {added} {entries}")
 
@@ -165,17 +165,17 @@ def _repair(run: RecoveryRun) -> None:
 
 def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> None:
     """Apply the tombstones and the SRL signers of the newest states to the records."""
-    for found in newest.tombstones:
-        keys.apply(run, found.keys, is_behind=tables.keys)
-        access.apply_to_keys(run, found.api_keys)
-        access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
+    for tombstones in newest.tombstones:
+        keys.apply(run, tombstones.keys, is_behind=tables.keys)
+        access.apply_to_keys(run, tombstones.api_keys)
+        access.apply_to_accounts(run, tombstones.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
     for state in newest.states:
         restore_signers(run, state.srl_signers, listed_until=until)
-    settle(lambda: _count_on(run, newest.changes))
+    settle(lambda: _raise_counter(run, newest.changes))
 
 
-def _count_on(run: RecoveryRun, changes: int) -> None:
+def _raise_counter(run: RecoveryRun, changes: int) -> None:
     """Increase the counter of tombstones to its value before the loss.
 
     The watermarks of the next SRL and journal record are then above the earlier ones.
@@ -194,8 +194,8 @@ def _revoke_again(
     A revocation with too early an expiry in the records gets the later expiry of the newest state.
     """
     listed = sorted({*newest.revoked_ids, *warrant_ids})
-    found = read_statuses(run.ports, run.tenant_id, listed)
-    lost = [each for each in listed if not found[each].revoked]
+    statuses = read_statuses(run.ports, run.tenant_id, listed)
+    lost = [each for each in listed if not statuses[each].revoked]
     # The expiries in the newest states and the journal, as RFC 3339 text in UTC.
     recorded = {each: at for state in newest.states for each, at in state.ends.items()}
     for warrant_id, ends_at in newest.journal.revoked.items():
@@ -203,11 +203,11 @@ def _revoke_again(
         if ends_at is not None:
             recorded[warrant_id] = times.format_utc(ends_at)
     for warrant_id in lost:
-        is_signed = found[warrant_id].ends_at is not None
-        _revoke(run, warrant_id, None if is_signed else _end(run, recorded.get(warrant_id)))
+        is_signed = statuses[warrant_id].ends_at is not None
+        _revoke(run, warrant_id, None if is_signed else _read_end(run, recorded.get(warrant_id)))
         run.report(f"Revoked again: {warrant_id}")
     if any(each.version >= newest.version for each in newest.states):
-        ended = [each for each, verdict in found.items() if verdict.revoked and verdict.ends_at]
+        ended = [each for each, verdict in statuses.items() if verdict.revoked and verdict.ends_at]
         standings = changes.standings(run.ports, run.tenant_id, ended)
         extended = [
             each
@@ -215,7 +215,7 @@ def _revoke_again(
             if standing.is_extended_by(moment(recorded.get(each), "ends"))
         ]
         for warrant_id in extended:
-            _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
+            _revoke(run, warrant_id, _read_end(run, recorded.get(warrant_id)))
             run.report(f"Extended again to its later expiry: {warrant_id}")
     return lost
 
@@ -226,7 +226,7 @@ def _revoke(run: RecoveryRun, warrant_id: str, end: datetime | None) -> None:
     )
 
 
-def _end(run: RecoveryRun, recorded_end: str | None) -> datetime | None:
+def _read_end(run: RecoveryRun, recorded_end: str | None) -> datetime | None:
     """Return the expiry of a warrant in the newest state, but at least a little after now."""
     end = moment(recorded_end, "ends")
     return end and max(end, times.truncate_to_second(run.ports.now()) + _SOON)
@@ -269,7 +269,7 @@ def restore_signers(
     expiry of the newest SRL. If a record is pending or active but its signer was archived, the
     signer is revoked, because it may have been either retired or revoked.
     """
-    records = {each.id: each for each in _records(run)}
+    records = {each.id: each for each in _read_signers(run)}
     archived = [each.revoke() for each in srl_signers.find_archived(records.values(), signers)]
     signers = (*signers, *archived)
     records |= srl_signers.read_by_ids(run.ports, run.tenant_id, [each.id for each in signers])
@@ -284,7 +284,7 @@ def restore_signers(
     ]
     for each in signers:
         run.settle(partial(_restore_signer_status, run, records.get(each.id), each, listed_until))
-    if not any(each.status is SrlSignerStatus.ACTIVE for each in _records(run)):
+    if not any(each.status is SrlSignerStatus.ACTIVE for each in _read_signers(run)):
         run.report(settle(partial(_start_signer, run, sound[-1] if sound else None)))
     settle(partial(_require_one_active_signer, run, listed_until))
 
@@ -295,7 +295,7 @@ def _require_one_active_signer(run: RecoveryRun, listed_until: datetime) -> None
     An interrupted publication may have declared another signer active. The previous active signer
     may be the only one that names the pending signer.
     """
-    current, records = in_force.read_active_signer(run.ports, run.tenant_id), _records(run)
+    current, records = in_force.read_active_signer(run.ports, run.tenant_id), _read_signers(run)
     others = [each for each in records if each.status is SrlSignerStatus.ACTIVE and each != current]
     pending = [each.id for each in records if each.status is SrlSignerStatus.PENDING]
     changes: list[Change] = []
@@ -309,11 +309,11 @@ def _require_one_active_signer(run: RecoveryRun, listed_until: datetime) -> None
         run.ports.store.write(*changes, *srl_records.tombstone_counter_changes(run.tenant_id))
 
 
-def _records(run: RecoveryRun) -> list[SrlSigner]:
+def _read_signers(run: RecoveryRun) -> list[SrlSigner]:
     entries = run.ports.store.query(signers_partition(run.tenant_id))
     standby = srl_signers.read_standby(run.ports, run.tenant_id)
-    found = [SrlSigner.from_item(entry.item) for entry in entries]
-    return [*([standby] if standby else []), *found]
+    signers = [SrlSigner.from_item(entry.item) for entry in entries]
+    return [*([standby] if standby else []), *signers]
 
 
 def _restore_signer_status(
@@ -361,7 +361,7 @@ def _start_signer(run: RecoveryRun, vouching: SrlSigner | None) -> str:
     standby = srl_signers.read_standby(run.ports, run.tenant_id)
     new = standby or srl_signers.create_signer(run.ports, run.tenant_id)
     if vouching is not None:
-        new = srl_signers.add_statement(run.ports, new, vouching, _records(run))
+        new = srl_signers.add_statement(run.ports, new, vouching, _read_signers(run))
     changes: list[Change] = [Put(new.address, new.to_item(), Expect.ABSENT)]
     if standby is not None:
         new = new.activate(run.ports.now())
@@ -435,8 +435,8 @@ def end_keys(run: RecoveryRun, since: datetime | None) -> list[str]:
                 named.pop(warrant_id, None)
         else:
             _end_key(run, entry)
-    found = read_statuses(run.ports, run.tenant_id, named) if named else {}
-    return [each for each in named if not found[each].revoked]
+    statuses = read_statuses(run.ports, run.tenant_id, named) if named else {}
+    return [each for each in named if not statuses[each].revoked]
 
 
 def _end_key(run: RecoveryRun, entry: AuditEntry) -> None:

@@ -102,18 +102,18 @@ def unknown(
 
     `mark` is given if the tenant was restored and not reviewed yet.
     """
-    reasons = list(_reasons(newest, tables, mark, ports.now()))
+    reasons = list(_list_reasons(newest, tables, mark, ports.now()))
     if not reasons:
         return UnknownReason((), ())
     lines = chain(
         _list_live(ports, tenant_id),
-        _disabled_since(ports, tenant_id, newest) if tables.keys else (),
+        _find_disabled(ports, tenant_id, newest) if tables.keys else (),
         _find_unrevoked(ports, tenant_id, newest) if tables.revocations else (),
     )
     return UnknownReason(tuple(reasons), tuple(lines))
 
 
-def _reasons(
+def _list_reasons(
     newest: NewestPublication, tables: StaleTables, mark: UnreviewedRestore | None, now: datetime
 ) -> Iterator[str]:
     horizon = newest.horizon and min(newest.horizon, now)
@@ -150,7 +150,7 @@ def _list_live(ports: Ports, tenant_id: str) -> Iterator[str]:
     usages = ports.store.get_many(usage_of.address(key.id) for key in active)
     for key in active:
         usage = Usage.from_optional(usages.get(usage_of.address(key.id))) or Usage()
-        scopes, used = key.role or ", ".join(key.scopes), _moment(usage.last_used_at)
+        scopes, used = key.role or ", ".join(key.scopes), _format_moment(usage.last_used_at)
         yield f'active API key {key.id} "{key.name}" ({scopes}), last used {used}'
     for account in ServiceAccount.from_rows(
         ports.store.query(service_accounts.accounts(tenant_id))
@@ -162,7 +162,9 @@ def _list_live(ports: Ports, tenant_id: str) -> Iterator[str]:
         if signing_key.status is KeyStatus.ACTIVE:
             signed = warrants.signed_by(tenant_id, signing_key.id)
             row = next(ports.store.query(signed, newest_first=True, limit=1), None)
-            used = _moment(None if row is None else WarrantRecord.from_item(row.item).signed_at)
+            used = _format_moment(
+                None if row is None else WarrantRecord.from_item(row.item).signed_at
+            )
             name = f'active signing key {signing_key.id} "{signing_key.name}"'
             yield f"{name}, last signed {used}"
     for signer in SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id))):
@@ -170,7 +172,7 @@ def _list_live(ports: Ports, tenant_id: str) -> Iterator[str]:
             yield f"{signer.status} SRL signer {signer.id}, public key {signer.public_key}"
 
 
-def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
+def _find_disabled(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
     """Yield keys and accounts that are suspended or disabled, but not in the newest state."""
     if not newest.states:
         return
@@ -199,7 +201,7 @@ def _find_unrevoked(ports: Ports, tenant_id: str, newest: NewestPublication) -> 
             yield f"revoked warrant {warrant_id}, which was unrevoked after the backup"
 
 
-def _moment(moment: datetime | None) -> str:
+def _format_moment(moment: datetime | None) -> str:
     return "never" if moment is None else times.format_utc(moment)
 
 

@@ -1,13 +1,15 @@
 """How to write a command.
 
     app = noun("signing keys: create, rotate, suspend, revoke")
+    KeyId = Annotated[str, argument("KEY", "svc_key_…")]
 
     @command(app, "rotate", example="rescind signing-keys rotate svc_key_01J…")
-    def rotate(session: Session, key: KeyId) -> None:
+    def rotate(session: ApiSession, key: KeyId) -> None:
         '''Rotate a signing key: later warrants are signed by its new version.'''
 
-The first parameter is the session of the command. It adds the common options. A command returns its
-exit code, or None for 0. `--help` shows its example.
+The first parameter is the session of the command. It adds the common options. The types of the
+other parameters declare an `option` or an `argument`. A command returns its exit code, or None for
+0. `--help` shows its example.
 """
 
 import inspect

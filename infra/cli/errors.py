@@ -1,4 +1,4 @@
-"""Errors and exit codes of commands, and checks of their arguments."""
+"""Errors, exit codes, options and arguments of commands."""
 
 import re
 from collections.abc import Callable, Mapping

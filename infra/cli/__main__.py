@@ -45,20 +45,16 @@ def _run(arguments: Sequence[str]) -> None:
         return
     from infra.cli.app import NAME, app  # noqa: PLC0415 (Typer takes a while to load)
 
-    app(_words(arguments), prog_name=NAME)
-
-
-def _words(arguments: Sequence[str]) -> list[str]:
-    """Rewrite the arguments into forms that Typer accepts.
-
-    `help srl status` becomes `srl status --help`. `--watch` may have no value.
-    """
     if arguments[:1] == ["help"]:
-        return [*arguments[1:], "--help"]
-    return [
-        f"{each}={_WATCH_SECONDS}" if each == "--watch" and not after.isdecimal() else each
-        for each, after in zip_longest(arguments, arguments[1:], fillvalue="")
-    ]
+        words = [*arguments[1:], "--help"]
+    else:
+        # `--watch` may have no value, which Typer does not accept.
+        pairs = zip_longest(arguments, arguments[1:], fillvalue="")
+        words = [
+            f"{each}={_WATCH_SECONDS}" if each == "--watch" and not after.isdecimal() else each
+            for each, after in pairs
+        ]
+    app(words, prog_name=NAME)
 
 
 if __name__ == "__main__":

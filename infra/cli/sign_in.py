@@ -179,8 +179,16 @@ def by_device(
         answer = _request_provider(tokens, form)
         if answer.get("error") == "slow_down":
             interval += _INTERVAL
-        elif answer.get("error") != "authorization_pending":
-            return exchange_token(api, provider.id, _id_token(answer, provider))
+        elif answer.get("error") == "authorization_pending":
+            continue
+        elif "error" in answer:
+            raise _sign_in_error(answer, provider)
+        elif isinstance(answer.get("id_token"), str):
+            return exchange_token(api, provider.id, answer["id_token"])
+        else:
+            raise BadResponse(
+                f"{provider.name} returned no ID token; its client requires the scope openid."
+            )
     raise NotSignedIn("the code expired before the sign-in; run the command again.")
 
 
@@ -264,16 +272,6 @@ def _sign_in_error(answer: Mapping[str, Any], provider: OfferedProvider) -> NotS
     return NotSignedIn(
         f"{provider.name} refused: {answer.get('error_description') or ''} ({error or 'no code'})."
     )
-
-
-def _id_token(answer: Mapping[str, Any], provider: OfferedProvider) -> str:
-    if "error" in answer:
-        raise _sign_in_error(answer, provider)
-    if not isinstance(answer.get("id_token"), str):
-        raise BadResponse(
-            f"{provider.name} returned no ID token; its client requires the scope openid."
-        )
-    return str(answer["id_token"])
 
 
 def _number(value: object, usual: float) -> float:

@@ -183,18 +183,32 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        found = logged_fields(record)
+        logged = logged_fields(record)
+        moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
         line: dict[str, Any] = {
-            "time": _time(record.created),
+            "time": moment.isoformat(timespec="milliseconds") + "Z",
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **found.values,
+            **logged.values,
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        if found.metrics:
-            line |= self._embed_fields(record, found)
+        if logged.metrics and self._stage is None:
+            line |= logged.metrics
+        elif logged.metrics:
+            by = logged.by if self._splits else {}
+            definitions = [
+                {"Name": name, "Unit": "Seconds" if name.endswith("Seconds") else "Count"}
+                for name in logged.metrics
+            ]
+            dimensions = [["Stage"], ["Stage", *by]] if by else [["Stage"]]
+            directive = {"Namespace": _NAMESPACE, "Dimensions": dimensions, "Metrics": definitions}
+            metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
+            several = {
+                name: each[:_VALUES_MAX] for name, each in logged.gathered.items() if each[1:]
+            }
+            line |= {"_aws": metadata, "Stage": self._stage, **by, **logged.metrics, **several}
         try:
             return _ENCODER.encode(line)
         except (TypeError, ValueError):
@@ -203,41 +217,14 @@ class JsonFormatter(logging.Formatter):
 
     def formatException(self, ei: _Failure) -> str:  # noqa: N802 (the base class names it)
         """Return tracebacks and types, and texts of our errors only: others may hold a secret."""
-        if ei[1] is None:
-            return ""
-        return "\n".join(_format_error(error) for error in _chain(ei[1]))
-
-    def _embed_fields(self, record: logging.LogRecord, fields: LogFields) -> dict[str, Any]:
-        if self._stage is None:
-            return dict(fields.metrics)
-        by = fields.by if self._splits else {}
-        definitions = [{"Name": name, "Unit": _unit(name)} for name in fields.metrics]
-        dimensions = [["Stage"], ["Stage", *by]] if by else [["Stage"]]
-        directive = {"Namespace": _NAMESPACE, "Dimensions": dimensions, "Metrics": definitions}
-        metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
-        several = {name: each[:_VALUES_MAX] for name, each in fields.gathered.items() if each[1:]}
-        return {"_aws": metadata, "Stage": self._stage, **by, **fields.metrics, **several}
-
-
-def _time(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-    return moment.isoformat(timespec="milliseconds") + "Z"
-
-
-def _unit(name: str) -> str:
-    return "Seconds" if name.endswith("Seconds") else "Count"
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return the error and its causes, the first cause first."""
-    errors: list[BaseException] = []
-    while error is not None and error not in errors:
-        errors.insert(0, error)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return errors
-
-
-def _format_error(error: BaseException) -> str:
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    words = f": {error}" if isinstance(error, RescindError) else ""
-    return f"{frames}{type(error).__name__}{words}"
+        errors: list[BaseException] = []
+        error = ei[1]
+        while error is not None and error not in errors:
+            errors.insert(0, error)
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        texts = []
+        for each in errors:
+            frames = "".join(traceback.format_tb(each.__traceback__))
+            message = f": {each}" if isinstance(each, RescindError) else ""
+            texts.append(f"{frames}{type(each).__name__}{message}")
+        return "\n".join(texts)

@@ -44,10 +44,9 @@ Vault or OpenBao (`VAULT_ADDR`, …).
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from ipaddress import ip_network
 from typing import Final, TypeVar
 
@@ -56,7 +55,6 @@ from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.outbound import Network
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-_Read = TypeVar("_Read")
 
 _TRUSTED_PROXIES: Final = "RESCIND_TRUSTED_PROXIES"
 _MODE: Final = "RESCIND_MODE"
@@ -129,29 +127,30 @@ class Settings:
         Raises `InvalidSettings`, which names all problems.
         """
         problems: list[str] = []
-        store, blobs, key_wrapper = (
-            _uri(name, environment.get(name), schemes[name], problems) for name in _REQUIRED
-        )
-        queue, root = (
-            _uri(name, environment[name], schemes[name], problems) if name in environment else None
-            for name in _OPTIONAL
-        )
-        _proxies(environment, problems)
-        _networks(_OUTBOUND_NETWORKS, environment, problems)
-        try:
-            witnesses(environment)
-        except InvalidSettings as error:
-            problems.append(str(error))
-        chosen = _read_choice(_MODE, Mode.OPEN, environment, problems)
-        _read_choice(_DUTIES, LeaderRole.ON, environment, problems)
+        uris: dict[str, Uri] = {}
+        for name in (*_REQUIRED, *(each for each in _OPTIONAL if each in environment)):
+            try:
+                uris[name] = _uri(name, environment.get(name), schemes[name])
+            except InvalidSettings as error:
+                problems += error.problems
+        for check in (trusted_proxies, outbound_networks, witnesses, mode, duties):
+            try:
+                check(environment)
+            except InvalidSettings as error:
+                problems += error.problems
         if problems:
             raise InvalidSettings(*problems)
-        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", "")
-        passphrase = environment.get(_ROOT_OPENED_BY, "")
-        return cls(store, blobs, key_wrapper, queue, chosen, region, root, passphrase)
+        return cls(
+            *(uris[name] for name in _REQUIRED),
+            queue=uris.get("RESCIND_QUEUE"),
+            mode=mode(environment),
+            region=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", ""),
+            root=uris.get("RESCIND_ROOT"),
+            root_passphrase=environment.get(_ROOT_OPENED_BY, ""),
+        )
 
 
-def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
+def _uri(name: str, value: str | None, schemes: Collection[str]) -> Uri:
     scheme, _, location = (value or "").partition(":")
     is_whole = bool(location) or f"{name}={scheme}:" in _WHOLE
     if scheme not in schemes or not is_whole:
@@ -159,7 +158,7 @@ def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[
             f"{each}:" if f"{name}={each}:" in _WHOLE else f"{each}:…" for each in schemes
         )
         state = "is not set" if value is None else "is not valid"
-        problems.append(f"{name} {state}; set it to {allowed}")
+        raise InvalidSettings(f"{name} {state}; set it to {allowed}")
     return Uri(scheme, location)
 
 
@@ -168,18 +167,23 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
 
     Raises `InvalidSettings`.
     """
-    return _require_choice(partial(_proxies, environment))
+    networks = _networks(_TRUSTED_PROXIES, environment)
+    if any(network.prefixlen == 0 for network in networks):
+        raise InvalidSettings(
+            f"{_TRUSTED_PROXIES} must not trust every address; name the proxies' own"
+        )
+    return networks
 
 
 def outbound_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the allowed networks in addition to public ones. Raises `InvalidSettings`."""
-    return _require_choice(partial(_networks, _OUTBOUND_NETWORKS, environment))
+    return _networks(_OUTBOUND_NETWORKS, environment)
 
 
 def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:
     """Return the destination for copies of audit entries, or None. Raises `InvalidSettings`."""
     value = environment.get(_AUDIT_SINK)
-    return _require_choice(partial(_uri, _AUDIT_SINK, value, schemes)) if value else None
+    return _uri(_AUDIT_SINK, value, schemes) if value else None
 
 
 def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
@@ -196,32 +200,21 @@ def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
 
 def mode(environment: Mapping[str, str]) -> Mode:
     """Return the access mode of this process. Raises `InvalidSettings`."""
-    return _require_choice(partial(_read_choice, _MODE, Mode.OPEN, environment))
+    return _read_choice(_MODE, Mode.OPEN, environment)
 
 
 def duties(environment: Mapping[str, str]) -> LeaderRole:
     """Return whether this process may lead. Raises `InvalidSettings`."""
-    return _require_choice(partial(_read_choice, _DUTIES, LeaderRole.ON, environment))
+    return _read_choice(_DUTIES, LeaderRole.ON, environment)
 
 
-def _require_choice(read: Callable[[list[str]], _Read]) -> _Read:
-    """Return the result of `read`. Raises `InvalidSettings` with the problems that it adds."""
-    problems: list[str] = []
-    found = read(problems)
-    if problems:
-        raise InvalidSettings(*problems)
-    return found
-
-
-def _read_choice(
-    name: str, default: _Choice, environment: Mapping[str, str], problems: list[str]
-) -> _Choice:
+def _read_choice(name: str, default: _Choice, environment: Mapping[str, str]) -> _Choice:
     choices = type(default)
     try:
         return choices(environment.get(name, default))
     except ValueError:
-        problems.append(f"{name} is not valid; set it to {' or '.join(choices)}")
-        return default
+        problem = f"{name} is not valid; set it to {' or '.join(choices)}"
+        raise InvalidSettings(problem) from None
 
 
 def pool_size(environment: Mapping[str, str]) -> int:
@@ -255,21 +248,11 @@ def base_path(environment: Mapping[str, str]) -> str:
     return f"/{value}"
 
 
-def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:
-    networks = _networks(_TRUSTED_PROXIES, environment, problems)
-    if any(network.prefixlen == 0 for network in networks):
-        problems.append(f"{_TRUSTED_PROXIES} must not trust every address; name the proxies' own")
-    return networks
-
-
-def _networks(
-    name: str, environment: Mapping[str, str], problems: list[str]
-) -> tuple[Network, ...]:
+def _networks(name: str, environment: Mapping[str, str]) -> tuple[Network, ...]:
     value = environment.get(name, "")
     try:
         return tuple(ip_network(each.strip()) for each in value.split(",")) if value else ()
     except ValueError:
-        problems.append(
+        raise InvalidSettings(
             f"{name} is not valid; set it to networks such as 10.0.0.0/8, with commas between them"
-        )
-        return ()
+        ) from None

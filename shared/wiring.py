@@ -107,7 +107,9 @@ def queue_from_environment() -> MessageQueue:
     uri = settings(os.environ).queue
     if uri is None:
         raise InvalidSettings("RESCIND_QUEUE is not set; set it to sqs:…")
-    return _QUEUES[uri.scheme](uri.location)
+    from shared.adapters import sqs
+
+    return sqs.SqsQueue(sqs.connect, url=uri.location)
 
 
 @cache
@@ -134,8 +136,16 @@ def settings(environment: Mapping[str, str]) -> Settings:
 @cache
 def audit_sink_from_environment() -> AuditSink | None:
     """Return the sink for copies of audit entries, or None. Raises `InvalidSettings`."""
-    uri = environment.audit_sink(os.environ, _SINKS)
-    return None if uri is None else _SINKS[uri.scheme](uri.location)
+    uri = environment.audit_sink(os.environ, ("file", "s3"))
+    if uri is None:
+        return None
+    if uri.scheme == "file":
+        from shared.adapters import files
+
+        return files.FileSink(Path(uri.location))
+    from shared.adapters import s3
+
+    return s3.S3Sink(s3.connect, bucket=uri.location)
 
 
 @cache
@@ -426,12 +436,6 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
-def _files(folder: str, _: Store) -> BlobStore:
-    from shared.adapters import filesystem
-
-    return filesystem.FileBlobs(Path(folder))
-
-
 def _s3(bucket: str, _: Store) -> BlobStore:
     from shared.adapters import s3
 
@@ -506,24 +510,6 @@ def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:
     return pkcs11_root.Pkcs11Root(uri)
 
 
-def _sqs(url: str) -> MessageQueue:
-    from shared.adapters import sqs
-
-    return sqs.SqsQueue(sqs.connect, url=url)
-
-
-def _file_sink(folder: str) -> AuditSink:
-    from shared.adapters import files
-
-    return files.FileSink(Path(folder))
-
-
-def _s3_sink(bucket: str) -> AuditSink:
-    from shared.adapters import s3
-
-    return s3.S3Sink(s3.connect, bucket=bucket)
-
-
 # The adapters by scheme. No other adapter can be chosen.
 _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "sqlite": _sqlite,
@@ -531,7 +517,7 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "postgresql": _postgresql,
 }
 _BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
-    "file": _files,
+    "file": lambda folder, _: blobs_in(Path(folder)),
     "s3": _s3,
     "azure": _azure,
     "postgresql": _postgresql_blobs,
@@ -550,12 +536,10 @@ _ROOTS: Final[Mapping[str, Callable[[str, bytes | None], RootSigner]]] = {
     "pkcs11": _root_in_hsm,
 }
 _OFFLINE: Final = "offline"
-_QUEUES: Final[Mapping[str, Callable[[str], MessageQueue]]] = {"sqs": _sqs}
-_SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "RESCIND_STORE": _STORES,
     "RESCIND_BLOBS": _BLOBS,
     "RESCIND_KEY_WRAPPER": _KEYS,
     "RESCIND_ROOT": (*_ROOTS, _OFFLINE),
-    "RESCIND_QUEUE": _QUEUES,
+    "RESCIND_QUEUE": ("sqs",),
 }

@@ -67,7 +67,7 @@ _BASE_PATH: Final = "RESCIND_BASE_PATH"
 _BASE_PATHS: Final = re.compile(
     r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
 )
-# All functions need these, in the order of `Settings`.
+# All functions need these.
 _REQUIRED: Final = ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER")
 _OPTIONAL: Final = ("RESCIND_QUEUE", "RESCIND_ROOT")
 _ROOT_OPENED_BY: Final = "RESCIND_ROOT_PASSPHRASE_FILE"
@@ -141,7 +141,9 @@ class Settings:
         if problems:
             raise InvalidSettings(*problems)
         return cls(
-            *(uris[name] for name in _REQUIRED),
+            store=uris["RESCIND_STORE"],
+            blobs=uris["RESCIND_BLOBS"],
+            key_wrapper=uris["RESCIND_KEY_WRAPPER"],
             queue=uris.get("RESCIND_QUEUE"),
             mode=mode(environment),
             region=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", ""),

@@ -153,22 +153,17 @@ def is_denied(error: ClientError) -> bool:
 
 def _report_denied(error: ClientError) -> None:
     """Log the missing permission. AWS names the role, the action and the table, but no item."""
-    said = str(error.response.get("Error", {}).get("Message", ""))
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    statement = "the statements"
+    if write := _DENIED_WRITE.search(message):
+        action, table = write.groups()
+        statement = "statement Audit" if table == "audit" else f"statement {action}{table.title()}"
     _log.error(
         "AWS denies %s, and a retry will not help: %s. See %s of that role in template.yaml, and"
         " its parameter WriteConditions.",
         error.operation_name,
-        said.rstrip("."),
-        _statement(said),
-    )
-
-
-def _statement(message: str) -> str:
-    write = _DENIED_WRITE.search(message)
-    if write is None:
-        return "the statements"
-    return (
-        "statement Audit" if write[2] == "audit" else f"statement {write[1]}{write[2].capitalize()}"
+        message.rstrip("."),
+        statement,
     )
 
 

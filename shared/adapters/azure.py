@@ -132,17 +132,11 @@ class AzureBlobs:
         check_blob_name(folder)
         any_age = before if older_than_seconds is None else any_age_before
         oldest = datetime.now(UTC) - timedelta(seconds=older_than_seconds or 0)
-        owns = (
-            (each.removeprefix(f"{folder}/"), at)
-            for each, at in self._run(lambda _: self._list(folder))
-        )
-        found = (
-            own
-            for own, stored_at in owns
-            if "/" not in own and start <= own < before and (own < any_age or stored_at < oldest)
-        )
-        for own in found:
-            self.remove(f"{folder}/{own}")
+        for path, stored_at in self._run(lambda _: self._list(folder)):
+            name = path.removeprefix(f"{folder}/")
+            is_old = name < any_age or stored_at < oldest
+            if "/" not in name and start <= name < before and is_old:
+                self.remove(path)
 
     def remove(self, name: str) -> None:
         """Delete a blob, if it exists. Raises `Unavailable`."""

@@ -25,7 +25,6 @@ from shared.adapters.aws import (
 )
 from shared.adapters.dynamodb_items import (
     Attribute,
-    Attributes,
     decode,
     decode_item,
     encode,
@@ -160,8 +159,9 @@ class DynamoStore:
         # DynamoDB applies the limit before the filter.
         if limit is not None and not where.equal:
             request["Limit"] = limit + 2  # the bounds of a BETWEEN are dropped below
-        found = chain.from_iterable(self._pages(request))
-        entries = (ItemRow(each["sk"]["S"], decode_item(each)) for each in found)
+        pages = self._answers(request, self._client.query)
+        items = chain.from_iterable(page["Items"] for page in pages)
+        entries = (ItemRow(each["sk"]["S"], decode_item(each)) for each in items)
         inside = (entry for entry in entries if entry.sk not in {after, before})
         yield from islice(inside, limit)
 
@@ -217,10 +217,12 @@ class DynamoStore:
             **matching(partition.pk, after or None, None, EVERYTHING),
         }
         request["ExpressionAttributeNames"] |= {"#sk": "sk", "#attribute": attribute}
-        for page in self._pages(request):
-            having = (each for each in page if attribute in each)
-            values = {each["sk"]["S"]: decode(each[attribute]) for each in having}
-            yield ColumnPage([each["sk"]["S"] for each in page], values)
+        for page in self._answers(request, self._client.query):
+            items = page["Items"]
+            values = {
+                each["sk"]["S"]: decode(each[attribute]) for each in items if attribute in each
+            }
+            yield ColumnPage([each["sk"]["S"] for each in items], values)
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, in pages of 1 MB. Raises `Unavailable`."""
@@ -228,9 +230,6 @@ class DynamoStore:
         for page in self._answers(request, self._client.scan):
             for each in page["Items"]:
                 yield Address(table, each["pk"]["S"], each["sk"]["S"]), decode_item(each)
-
-    def _pages(self, request: dict[str, Any]) -> Iterator[Sequence[Attributes]]:
-        return (page["Items"] for page in self._answers(request, self._client.query))
 
     def _answers(self, request: dict[str, Any], ask: _Ask) -> Iterator[dict[str, Any]]:
         while True:
@@ -268,21 +267,20 @@ class DynamoStore:
         raise unavailable(refused) from refused
 
     def _operation(self, change: Change) -> dict[str, Any]:
-        target = {"TableName": self._names[change.address.table]}
-        condition = _condition(change.expect)
+        request = {
+            "TableName": self._names[change.address.table],
+            **_condition(change.expect),
+        }
+        key = encode_address(change.address)
         match change:
-            case Put(address=key, item=item):
-                return {
-                    "Put": target | condition | {"Item": encode_address(key) | encode_item(item)}
-                }
-            case Delete(address=key):
-                return {"Delete": target | condition | {"Key": encode_address(key)}}
-            case Check(address=key):
-                return {"ConditionCheck": target | condition | {"Key": encode_address(key)}}
-            case Increment(address=key):
-                return {
-                    "Update": target | {"Key": encode_address(key)} | _addition(change, condition)
-                }
+            case Put(item=item):
+                return {"Put": request | {"Item": key | encode_item(item)}}
+            case Delete():
+                return {"Delete": request | {"Key": key}}
+            case Check():
+                return {"ConditionCheck": request | {"Key": key}}
+            case Increment():
+                return {"Update": _addition(change, request) | {"Key": key}}
 
 
 def _condition(expect: Expectation) -> dict[str, Any]:
@@ -303,10 +301,10 @@ def _expression(text: str, names: dict[str, str]) -> dict[str, Any]:
     return {"ConditionExpression": text, "ExpressionAttributeNames": names}
 
 
-def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
-    """Return an update expression that shares its names and values with the condition."""
-    names: dict[str, str] = dict(condition.get("ExpressionAttributeNames", {}))
-    values: dict[str, Attribute] = dict(condition.get("ExpressionAttributeValues", {}))
+def _addition(change: Increment, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the request with an update, which shares its names and values with the condition."""
+    names: dict[str, str] = dict(request.get("ExpressionAttributeNames", {}))
+    values: dict[str, Attribute] = dict(request.get("ExpressionAttributeValues", {}))
     terms = []
     for number, (name, amount) in enumerate(change.amounts.items()):
         names[f"#n{number}"] = name
@@ -317,7 +315,7 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
         names[f"#s{number}"] = name
         values[f":s{number}"] = encode(value)
         expression += f"{', ' if number else ' SET '}#s{number} = :s{number}"
-    return condition | {
+    return request | {
         "UpdateExpression": expression,
         "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,

@@ -58,8 +58,8 @@ def decode(attribute: Attribute) -> Value:
     Raises `DataCorrupt` for a type that `encode` never writes.
     """
     try:
-        ((kind, held),) = attribute.items()
-        return _DECODERS[kind](held)
+        ((kind, content),) = attribute.items()
+        return _DECODERS[kind](content)
     except (KeyError, ValueError) as error:
         raise DataCorrupt from error
 
@@ -74,45 +74,39 @@ _DECODERS: Mapping[str, Callable[[Any], Value]] = {
     "S": _as_is,
     "N": int,
     "B": _as_is,
-    "L": lambda held: [decode(each) for each in held],
-    "M": lambda held: {name: decode(each) for name, each in held.items()},
+    "L": lambda members: [decode(each) for each in members],
+    "M": lambda members: {name: decode(each) for name, each in members.items()},
 }
 
 
 def matching(pk: str, after: str | None, before: str | None, where: ItemFilter) -> dict[str, Any]:
     """Return the part of a request that selects the rows. Two bounds make a closed range."""
-    request = _range(pk, after, before)
-    names: dict[str, str] = request["ExpressionAttributeNames"]
-    values: dict[str, Attribute] = request["ExpressionAttributeValues"]
-    terms = []
+    # `sk` can have only one term.
+    match after, before:
+        case None, None:
+            range_ = ""
+        case _, None:
+            range_ = " AND #sk > :after"
+        case None, _:
+            range_ = " AND #sk < :before"
+        case _:
+            range_ = " AND #sk BETWEEN :after AND :before"
+    names = {"#pk": "pk"} | ({"#sk": "sk"} if range_ else {})
+    keys = {":pk": pk, ":after": after, ":before": before}
+    values = {name: encode(value) for name, value in keys.items() if value is not None}
+    filters = []
     for number, (path, value) in enumerate(where.equal.items()):
         parts = {f"#w{number}_{depth}": name for depth, name in enumerate(path.split("."))}
         names |= parts
         values[f":w{number}"] = encode(value)
-        terms.append(f"{'.'.join(parts)} = :w{number}")
+        filters.append(f"{'.'.join(parts)} = :w{number}")
     if where.alive_at is not None:
         names["#expires"] = "expires"
         values[":alive_at"] = encode(where.alive_at)
-        terms.append("(attribute_not_exists(#expires) OR #expires > :alive_at)")
-    return request | ({"FilterExpression": " AND ".join(terms)} if terms else {})
-
-
-def _range(pk: str, after: str | None, before: str | None) -> dict[str, Any]:
-    """Return the key condition. Two bounds make a BETWEEN, since `sk` can have only one term."""
-    match after, before:
-        case None, None:
-            condition = ""
-        case _, None:
-            condition = " AND #sk > :after"
-        case None, _:
-            condition = " AND #sk < :before"
-        case _:
-            condition = " AND #sk BETWEEN :after AND :before"
-    values = {":pk": pk, ":after": after, ":before": before}
+        filters.append("(attribute_not_exists(#expires) OR #expires > :alive_at)")
     return {
-        "KeyConditionExpression": f"#pk = :pk{condition}",
-        "ExpressionAttributeNames": {"#pk": "pk"} | ({"#sk": "sk"} if condition else {}),
-        "ExpressionAttributeValues": {
-            name: encode(value) for name, value in values.items() if value is not None
-        },
+        "KeyConditionExpression": f"#pk = :pk{range_}",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        **({"FilterExpression": " AND ".join(filters)} if filters else {}),
     }

@@ -72,7 +72,10 @@ class DeploymentFence:
         if _is_old(self._looked_at):
             with self._turn:
                 if _is_old(self._looked_at):
-                    self._look()
+                    # Before the read, because the item may change right after it.
+                    at = _moment()
+                    self._known = Deployment.of(self._store.get(deployment.ADDRESS))
+                    self._looked_at = at
         try:
             self._known.check_schema(self._schema)
             self._known.check_in_charge()
@@ -80,12 +83,6 @@ class DeploymentFence:
             raise StaleProcess from error
         if writes and not self._known.is_written_in(self._region, is_standby=self._is_standby):
             raise ReadOnly
-
-    def _look(self) -> None:
-        # Before the read, because the item may change right after it.
-        at = _moment()
-        self._known = Deployment.of(self._store.get(deployment.ADDRESS))
-        self._looked_at = at
 
 
 def _moment() -> tuple[float, float]:

@@ -58,8 +58,22 @@ class FileRoot:
     """
 
     def __init__(self, path: Path, *, passphrase: bytes | None = None) -> None:
-        self._key = _load_private_key(path, passphrase)
-        self._public_key = self._key.public_key().public_bytes_raw()
+        pem = files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
+        is_encrypted = _ENCRYPTED in pem
+        if is_encrypted and passphrase is None:
+            remedy = "Set RESCIND_ROOT_PASSPHRASE_FILE to the file with its passphrase."
+            raise InvalidSettings(f"{path} is encrypted. {remedy}")
+        try:
+            key = load_pem_private_key(pem, passphrase if is_encrypted else None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            problem = f"is not a PKCS#8 private key in PEM. {_RESTORE}"
+            if is_encrypted:
+                problem = "cannot be decrypted with this passphrase. Correct the passphrase."
+            raise InvalidSettings(f"{path} {problem}") from error
+        if not isinstance(key, Ed25519PrivateKey):
+            raise InvalidSettings(f"{path} is not an Ed25519 key. {_RESTORE}")
+        self._key = key
+        self._public_key = key.public_key().public_bytes_raw()
 
     @classmethod
     def create(cls, path: Path, *, passphrase: bytes | None = None) -> Self:
@@ -103,25 +117,6 @@ def read_passphrase(path: Path) -> bytes:
     return line
 
 
-def _load_private_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
-    pem = files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
-    is_encrypted = _ENCRYPTED in pem
-    if is_encrypted and passphrase is None:
-        remedy = "Set RESCIND_ROOT_PASSPHRASE_FILE to the file with its passphrase."
-        raise InvalidSettings(f"{path} is encrypted. {remedy}")
-    try:
-        key = load_pem_private_key(pem, passphrase if is_encrypted else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        if is_encrypted:
-            raise InvalidSettings(
-                f"{path} cannot be decrypted with this passphrase. Correct the passphrase."
-            ) from error
-        raise InvalidSettings(f"{path} is not a PKCS#8 private key in PEM. {_RESTORE}") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidSettings(f"{path} is not an Ed25519 key. {_RESTORE}")
-    return key
-
-
 def encrypt_private_key(key: bytes, passphrase: bytes) -> bytes:
     """Encrypt a private key (PKCS#8, DER) with a passphrase, and return it as PEM.
 
@@ -134,18 +129,17 @@ def encrypt_private_key(key: bytes, passphrase: bytes) -> bytes:
     padder = PKCS7(_BLOCK_BYTES * 8).padder()
     encryptor = Cipher(AES256(derived), CBC(iv)).encryptor()
     sealed = encryptor.update(padder.update(key) + padder.finalize()) + encryptor.finalize()
-    numbers = [_of(_INTEGER, _number(each)) for each in (_COST, _BLOCKS, _PARALLEL)]
+    # Non-negative numbers in ASN.1 have room for a sign bit.
+    numbers = [
+        _of(_INTEGER, each.to_bytes(each.bit_length() // 8 + 1, "big"))
+        for each in (_COST, _BLOCKS, _PARALLEL)
+    ]
     derivation = _of(_SEQUENCE, _SCRYPT, _of(_SEQUENCE, _of(_OCTETS, salt), *numbers))
     cipher = _of(_SEQUENCE, _AES_256_CBC, _of(_OCTETS, iv))
     scheme = _of(_SEQUENCE, _PBES2, _of(_SEQUENCE, derivation, cipher))
     der = _of(_SEQUENCE, scheme, _of(_OCTETS, sealed))
     lines = textwrap.wrap(base64.b64encode(der).decode(), _PEM_COLUMNS)
     return "\n".join([f"-----BEGIN {_LABEL}-----", *lines, f"-----END {_LABEL}-----\n"]).encode()
-
-
-def _number(value: int) -> bytes:
-    """Return a non-negative number in ASN.1 form, with room for the sign bit."""
-    return value.to_bytes(value.bit_length() // 8 + 1, "big")
 
 
 def _of(tag: int, *parts: bytes) -> bytes:

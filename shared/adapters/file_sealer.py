@@ -31,7 +31,13 @@ class FileSealer:
     """
 
     def __init__(self, path: Path) -> None:
-        self._cipher = AESGCM(_read(path))
+        remedy = "Create a key file, or restore it from its backup."
+        key = files.read_secret(path, most=_KEY_BYTES + 1, remedy=remedy)
+        if len(key) != _KEY_BYTES:
+            raise InvalidSettings(
+                f"{path} is not a key file of {_KEY_BYTES} bytes. Restore it from its backup."
+            )
+        self._cipher = AESGCM(key)
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -63,13 +69,3 @@ class FileSealer:
 def _encode_context(context: Mapping[str, str]) -> bytes:
     """Return the version and an injective encoding of the context."""
     return _VERSION + cbor2.dumps(sorted(context.items()))
-
-
-def _read(path: Path) -> bytes:
-    remedy = "Create a key file, or restore it from its backup."
-    key = files.read_secret(path, most=_KEY_BYTES + 1, remedy=remedy)
-    if len(key) != _KEY_BYTES:
-        raise InvalidSettings(
-            f"{path} is not a key file of {_KEY_BYTES} bytes. Restore it from its backup."
-        )
-    return key

@@ -57,7 +57,9 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     try:
         try:
-            _write(descriptor, data)
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(descriptor, unwritten) :]
             if at is not None:
                 os.utime(descriptor, (at, at))
             os.fsync(descriptor)
@@ -71,12 +73,6 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
             _sync_folders(path.parent, root)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
 
 
 def _sync_folders(folder: Path, root: Path) -> None:

@@ -136,11 +136,12 @@ class FileBlobs:
         age = -math.inf if older_than_seconds is None else older_than_seconds
         oldest = self._clock() - age
         with _translating_errors(), suppress(FileNotFoundError):
-            names = (e for e in path.iterdir() if start <= e.name < before and e.is_file())
-            found = (e for e in names if e.name < any_age_before or _stored_at(e) < oldest)
-            for each in found:
-                # Another process may delete the same files.
-                each.unlink(missing_ok=True)
+            for file in path.iterdir():
+                if start <= file.name < before and file.is_file():
+                    # Another process may delete the same files.
+                    with suppress(FileNotFoundError):
+                        if file.name < any_age_before or file.stat().st_mtime < oldest:
+                            file.unlink()
 
     def remove(self, name: str) -> None:
         """Delete a blob, if it exists. Raises `Unavailable`."""
@@ -170,9 +171,8 @@ class FileBlobs:
         path = self._root / _URL_KEY
         with _translating_errors():
             if not path.exists():
-                made = os.urandom(KEY_BYTES)
                 with suppress(FileExistsError):
-                    self._create(path, made)
+                    self._create(path, os.urandom(KEY_BYTES))
             return path.read_bytes()
 
 
@@ -187,14 +187,6 @@ def _raise_unless_absent(error: OSError) -> None:
     # By default, `os.walk` skips folders that it cannot read.
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
-
-
-def _stored_at(path: Path) -> float:
-    """Return the modification time in seconds. A missing file counts as new."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another process removes old blobs, too
-        return math.inf
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 It uses the sockets of this machine.
 """
 
-import socket
 import ssl
 import threading
 import time
@@ -77,7 +76,9 @@ class HttpsClient:
         """Get the URL, or post the form to it."""
         headers = {"Accept": "application/json"}
         if user is not None:
-            headers["Authorization"] = _basic(*user)
+            # RFC 6749, 2.3.1
+            pair = ":".join(map(quote_plus, user))
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         if form is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
         body = None if form is None else urlencode(form).encode()
@@ -99,26 +100,20 @@ class HttpsClient:
 
         Raises `AddressNotAllowed`, `OSError`, `HttpError`, `ValueError`.
         """
-        name = request.url.hostname or ""
-        plain = self._connect(name, request.url.port or PORT, deadline)
-        with closing(Connection(wrap(plain, self.context, name, deadline))) as connection:
-            headers = {"Accept-Encoding": "identity", **request.headers, "Connection": "close"}
-            request = replace(request, headers=headers, until_close=True)
-            return connection.exchange(request, deadline, limit=limit, prefix=prefix)
-
-    def _connect(self, name: str, port: int, deadline: float) -> socket.socket:
-        """Connect to a checked address of the name.
-
-        The name is not resolved again, because the result could then differ from the checked
-        addresses.
-        """
+        name, port = request.url.hostname or "", request.url.port or PORT
         addresses = _resolve_within(deadline, lambda: self.resolve(name))
         if not addresses:
             raise OSError("the name has no address")
         if not all(is_allowed(each, self.networks, port) for each in addresses):
             raise AddressNotAllowed
         port = self.port if port == PORT else port
-        return http1.open_socket(addresses[:_ADDRESSES_MAX], port, deadline)
+        # The name is not resolved again, because the result could then differ from the checked
+        # addresses.
+        plain = http1.open_socket(addresses[:_ADDRESSES_MAX], port, deadline)
+        with closing(Connection(wrap(plain, self.context, name, deadline))) as connection:
+            headers = {"Accept-Encoding": "identity", **request.headers, "Connection": "close"}
+            request = replace(request, headers=headers, until_close=True)
+            return connection.exchange(request, deadline, limit=limit, prefix=prefix)
 
 
 def _resolve_within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
@@ -143,12 +138,6 @@ def _resolve_within(deadline: float, look_up: Callable[[], list[str]]) -> list[s
     return found[0]
 
 
-def _basic(name: str, secret: str) -> str:
-    """Return the Authorization header of a client with a secret (RFC 6749, 2.3.1)."""
-    pair = f"{quote_plus(name)}:{quote_plus(secret)}"
-    return f"Basic {b64encode(pair.encode()).decode()}"
-
-
 _IN_FLIGHT_MAX: Final = 8
 
 
@@ -169,23 +158,19 @@ class HttpsSender(HttpsClient):
             request = Request.parse(url, method="POST", headers=message.headers, body=message.body)
             deadline = started + self.patience
             # The status counts, even if the body is cut.
-            found = self.exchange(request, deadline, limit=ANSWER_MAX, prefix=True)
-            answer = _answer(found)
+            response = self.exchange(request, deadline, limit=ANSWER_MAX, prefix=True)
+            answer = DeliveryResponse(
+                DeliveryOutcome.RESPONSE,
+                0,
+                status=response.status,
+                retry_after=_retry_after(response),
+                body=response.body.decode(errors="replace"),
+            )
         except AddressNotAllowed:
             answer = DeliveryResponse(DeliveryOutcome.BLOCKED, 0)
         except (OSError, HttpError, ValueError):
             answer = DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 0)
         return replace(answer, duration_ms=int((time.monotonic() - started) * 1000))
-
-
-def _answer(response: Response) -> DeliveryResponse:
-    return DeliveryResponse(
-        DeliveryOutcome.RESPONSE,
-        0,
-        status=response.status,
-        retry_after=_retry_after(response),
-        body=response.body.decode(errors="replace"),
-    )
 
 
 def _retry_after(response: Response) -> int | None:

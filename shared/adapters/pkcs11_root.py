@@ -56,7 +56,12 @@ class Pkcs11Root:
     def __init__(self, uri: Pkcs11Uri) -> None:
         if not uri.module.is_file():
             raise InvalidSettings(f"{uri.module} is missing: install the module of the HSM.")
-        self._pin: str | None = _read_pin(uri)
+        try:
+            self._pin: str | None = read_passphrase(uri.pin).decode()
+        except UnicodeDecodeError:
+            raise InvalidSettings(
+                f"{uri.pin} has no PIN in UTF-8. Write the PIN into its first line."
+            ) from None
         self._uri = uri
         self._public_key: bytes | None = None
         # The process that initialized the module. A fork or a failure requires a new
@@ -89,7 +94,14 @@ class Pkcs11Root:
         if self._pin is None:
             raise Unavailable(_PIN)
         try:
-            with self._token().open(user_pin=self._pin) as session:
+            library = pkcs11.lib(str(self._uri.module))
+            if self._ready_in != os.getpid():
+                with suppress(pkcs11.PKCS11Error):
+                    library.finalize()
+                library.initialize()
+                self._ready_in = os.getpid()
+            token = library.get_token(token_label=self._uri.token, token_serial=self._uri.serial)
+            with token.open(user_pin=self._pin) as session:
                 yield session
         except _OF_THE_PIN as error:
             self._pin = None
@@ -99,15 +111,6 @@ class Pkcs11Root:
         except pkcs11.PKCS11Error as error:
             self._ready_in = None
             raise Unavailable(_AWAY) from error
-
-    def _token(self) -> pkcs11.Token:
-        library = pkcs11.lib(str(self._uri.module))
-        if self._ready_in != os.getpid():
-            with suppress(pkcs11.PKCS11Error):
-                library.finalize()
-            library.initialize()
-            self._ready_in = os.getpid()
-        return library.get_token(token_label=self._uri.token, token_serial=self._uri.serial)
 
     def _key(self, session: Session, kind: ObjectClass) -> Any:
         wanted: dict[Attribute, Any] = {Attribute.CLASS: kind}
@@ -120,12 +123,3 @@ class Pkcs11Root:
         if len(found) != 1:
             raise pkcs11.NoSuchKey
         return found[0]
-
-
-def _read_pin(uri: Pkcs11Uri) -> str:
-    try:
-        return read_passphrase(uri.pin).decode()
-    except UnicodeDecodeError:
-        raise InvalidSettings(
-            f"{uri.pin} has no PIN in UTF-8. Write the PIN into its first line."
-        ) from None

@@ -22,7 +22,7 @@ from shared.adapters.postgresql_database import (
     PostgresqlListener,
     execute_pipelined,
 )
-from shared.adapters.preconditions import apply_increment, check_write
+from shared.adapters.preconditions import apply_increment, check_write, is_met
 from shared.errors import DataCorrupt, PreconditionFailed
 from shared.model.lists import schedule
 from shared.ports.one_machine import CommitKind, Listener
@@ -44,7 +44,6 @@ from shared.ports.store import (
     Put,
     Table,
     Value,
-    VersionIs,
     at_path,
 )
 
@@ -157,33 +156,22 @@ class PostgresqlStore:
     ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order, read in pages. Raises `Unavailable`."""
         is_exact = _is_searched(partition, where)
-        rows = self._walk(
-            partition, (after, before), where, newest_first, limit if is_exact else None
-        )
-        return rows if is_exact else islice((row for row in rows if where.holds(row.item)), limit)
-
-    def _walk(
-        self,
-        partition: Partition,
-        bounds: tuple[str | None, str | None],
-        where: ItemFilter,
-        newest_first: bool,
-        limit: int | None,
-    ) -> Iterator[ItemRow]:
-        after, before = bounds
         order = "DESC" if newest_first else "ASC"
-        while limit is None or limit > 0:
-            size = _PAGE if limit is None else min(_PAGE, limit)
+        missing = limit
+        while missing is None or missing > 0:
+            size = _PAGE if missing is None or not is_exact else min(_PAGE, missing)
             condition, values = _condition(partition, after, before, where)
             statement = f"SELECT sk, item FROM items WHERE {condition} ORDER BY sk {order} LIMIT %s"  # noqa: S608
             rows = self.database.rows(statement, (*values, size))
-            for sk, item in rows:
-                yield ItemRow(sk.decode(), _decode_row(item))
+            entries = (ItemRow(sk.decode(), _decode_row(item)) for sk, item in rows)
+            matching = (row for row in entries if is_exact or where.holds(row.item))
+            for row in islice(matching, missing):
+                yield row
+                missing = None if missing is None else missing - 1
             if len(rows) < size:
                 return
             last = rows[-1][0].decode()
             after, before = (after, last) if newest_first else (last, before)
-            limit = None if limit is None else limit - size
 
     def query_many(
         self,
@@ -197,16 +185,20 @@ class PostgresqlStore:
 
         Raises `Unavailable`.
         """
-        found: dict[Partition, list[ItemRow]] = {each: [] for each in partitions}
-        asked, size = list(found), _PAGE if limit is None else min(limit, _PAGE)
+        results: dict[Partition, list[ItemRow]] = {each: [] for each in partitions}
+        wanted, size = list(results), _PAGE if limit is None else min(limit, _PAGE)
+        # Text arrays, because psycopg encodes binary arrays slowly.
+        tables = ",".join(str(_TABLES[each.table]) for each in wanted)
+        keys = ",".join(f'"\\\\x{each.pk.encode().hex()}"' for each in wanted)
         bounds = ((after or "").encode(), _HIGHEST if before is None else before.encode())
-        for n, sk, item in self.database.rows(_MANY, (*_arrays(asked), *bounds, size)):
-            found[asked[n - 1]].append(ItemRow(sk.decode(), _decode_row(item)))
-        for each, rows in found.items():
+        values = (f"{{{tables}}}", f"{{{keys}}}", *bounds, size)
+        for n, sk, item in self.database.rows(_MANY, values):
+            results[wanted[n - 1]].append(ItemRow(sk.decode(), _decode_row(item)))
+        for each, rows in results.items():
             if size and len(rows) == size != limit:
-                left = None if limit is None else limit - size
-                rows.extend(self.query(each, after=rows[-1].sk, before=before, limit=left))
-        return found
+                missing = None if limit is None else limit - size
+                rows.extend(self.query(each, after=rows[-1].sk, before=before, limit=missing))
+        return results
 
     def count(
         self,
@@ -269,8 +261,29 @@ class PostgresqlStore:
         in_order = sorted(changes, key=lambda each: _key(each.address))
         token = uuid.uuid4()
         has_news = any(schedule.is_mark(each.address) for each in changes)
-        then = postgresql_database.NOTIFY if has_news else None
-        self.database.run(lambda connection: _commit_attempt(connection, token, in_order, then))
+        # In the same transaction, notifications would make all commits wait for each other.
+        next_statement = postgresql_database.NOTIFY if has_news else None
+
+        def attempt(connection: PooledConnection) -> None:
+            """Apply the changes in one transaction, unless an earlier attempt has."""
+            begin = [("BEGIN", ()), (BEGUN, (token,))]
+            locks = [
+                (_SHARE if isinstance(each, Check) else _LOCK, _key(each.address))
+                for each in in_order
+            ]
+            _, is_first, *items = execute_pipelined(connection, [*begin, *locks])
+            if is_first != [(True,)]:
+                connection.commit_with([], next_statement=next_statement)
+                return
+            current = [_decode_row(rows[0][0]) if rows else None for rows in items]
+            pairs = list(zip(in_order, current, strict=True))
+            lost = [each.address for each, item in pairs if not is_met(each.expect, item)]
+            if lost:
+                raise PreconditionFailed(lost)
+            statements = chain.from_iterable(_statements(each, item) for each, item in pairs)
+            connection.commit_with(statements, next_statement=next_statement)
+
+        self.database.run(attempt)
 
 
 def _get_all(addresses: Sequence[Address]) -> tuple[str, Parameters]:
@@ -291,54 +304,15 @@ def _union(size: int) -> str:
     return " UNION ALL ".join(each)
 
 
-def _commit_attempt(
-    connection: PooledConnection,
-    token: uuid.UUID,
-    changes: list[Change],
-    next_statement: str | None,
-) -> None:
-    """Apply the changes in one transaction, unless an earlier attempt has.
-
-    Runs `next_statement` after it.
-    """
-    begin = [("BEGIN", ()), (BEGUN, (token,))]
-    locks = [(_SHARE if isinstance(each, Check) else _LOCK, _key(each.address)) for each in changes]
-    _, is_first, *found = execute_pipelined(connection, [*begin, *locks])
-    if is_first != [(True,)]:
-        connection.commit_with([], next_statement=next_statement)
-        return
-    current = {
-        each.address: _decode_row(rows[0][0]) if rows else None
-        for each, rows in zip(changes, found, strict=True)
-    }
-    lost = [each.address for each in changes if not _holds(each.expect, current[each.address])]
-    if lost:
-        raise PreconditionFailed(lost)
-    applied = [each for change in changes for each in _statements(change, current[change.address])]
-    # In the same transaction, notifications would make all commits wait for each other.
-    connection.commit_with(applied, next_statement=next_statement)
-
-
-def _holds(expect: Expect | VersionIs, item: Item | None) -> bool:
-    match expect:
-        case Expect.ANYTHING:
-            return True
-        case VersionIs(version=version):
-            held = None if item is None else item.get("version")
-            return type(held) is int and held == version
-    return (item is not None) == (expect is Expect.PRESENT)
-
-
 def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parameters]]:
     """Yield the statements of a write to a locked or absent item."""
-    key = _key(change.address)
+    key, is_new = _key(change.address), item is None
     match change:
         case Put(item=new):
-            yield _row_parameters(change.address, new, is_new=item is None)
+            yield _row_parameters(change.address, new, is_new=is_new)
         case Increment():
-            yield _row_parameters(
-                change.address, apply_increment(item or {}, change), is_new=item is None
-            )
+            new = apply_increment(item or {}, change)
+            yield _row_parameters(change.address, new, is_new=is_new)
         case Delete() | Check() if change.expect is Expect.ABSENT:
             # A concurrent transaction that creates the item waits.
             yield _row_parameters(change.address, {}, is_new=True)
@@ -349,20 +323,15 @@ def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parame
 
 
 def _row_parameters(address: Address, item: Item, *, is_new: bool) -> tuple[str, Parameters]:
-    expires = item.get("expires")
+    expires, searched = item.get("expires"), SEARCHED[address.table]
+    texts = {path: at_path(item, path) for path in searched}
+    terms = [_term(path, value) for path, value in texts.items() if isinstance(value, str)]
     values = (
         cbor2.dumps(dict(item)),
         max(-_INT8_MAX, min(expires, _INT8_MAX)) if type(expires) is int else None,
-        _terms(address.table, item),
+        terms if searched else None,
     )
     return (_INSERT, (*_key(address), *values)) if is_new else (_UPDATE, (*values, *_key(address)))
-
-
-def _terms(table: Table, item: Item) -> list[str] | None:
-    """Return the search terms of an item; None if its table is not searched."""
-    found = {path: at_path(item, path) for path in SEARCHED[table]}
-    terms = [_term(path, value) for path, value in found.items() if isinstance(value, str)]
-    return terms if SEARCHED[table] else None
 
 
 def _term(path: str, value: str) -> str:
@@ -396,15 +365,6 @@ def _condition(
 
 def _is_searched(partition: Partition, where: ItemFilter) -> bool:
     return where.equal.keys() <= set(SEARCHED[partition.table])
-
-
-def _arrays(partitions: Iterable[Partition]) -> tuple[str, str]:
-    """Return tables and keys as text arrays, because psycopg encodes binary arrays slowly."""
-    tables, keys = [], []
-    for table, pk in map(_partition, partitions):
-        tables.append(str(table))
-        keys.append(f'"\\\\x{pk.hex()}"')
-    return f"{{{','.join(tables)}}}", f"{{{','.join(keys)}}}"
 
 
 def _partition(partition: Partition) -> tuple[int, bytes]:

@@ -3,15 +3,13 @@
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from shared.adapters.links import KEY_BYTES, SignedUrls
 from shared.adapters.postgresql_database import (
     BEGUN,
-    Parameters,
     PooledConnection,
     PostgresqlDatabase,
     execute_pipelined,
@@ -50,7 +48,22 @@ class PostgresqlBlobs:
         self._put(name, data)
 
     def _put(self, name: str, data: bytes) -> None:
-        attempt = partial(_store_attempt, token=uuid.uuid4(), name=name, data=data)
+        begin = [("BEGIN", ()), (BEGUN, (uuid.uuid4(),)), (_NEW, (name, len(data)))]
+
+        def attempt(connection: PooledConnection) -> None:
+            """Store the blob in one transaction, unless an earlier attempt has."""
+            _, is_first, is_new = execute_pipelined(connection, begin)
+            if is_first != [(True,)]:
+                connection.commit_with([])
+                return
+            if not is_new:
+                raise BlobExists
+            starts = range(0, len(data), _PART_BYTES)
+            connection.commit_with(
+                (_PART, (name, number, data[start : start + _PART_BYTES]))
+                for number, start in enumerate(starts)
+            )
+
         self._database.run(attempt)
 
     def get(self, name: str) -> bytes | None:
@@ -125,37 +138,11 @@ class PostgresqlBlobs:
 
     def _url_key(self) -> bytes:
         """Return the key shared by all servers. The first server creates it."""
-        found = self._get(_URL_KEY)
-        if found is None:
+        key = self._get(_URL_KEY)
+        if key is None:
             with suppress(BlobExists):
                 self._put(_URL_KEY, os.urandom(KEY_BYTES))
-            found = self._get(_URL_KEY)
-        if found is None:
+            key = self._get(_URL_KEY)
+        if key is None:
             raise DataCorrupt
-        return found
-
-
-def _store_attempt(
-    connection: PooledConnection, *, token: uuid.UUID, name: str, data: bytes
-) -> None:
-    """Store the blob in one transaction, unless an earlier attempt has."""
-    begin: list[tuple[str, Parameters]] = [
-        ("BEGIN", ()),
-        (BEGUN, (token,)),
-        (_NEW, (name, len(data))),
-    ]
-    _, is_first, is_new = execute_pipelined(connection, begin)
-    if is_first != [(True,)]:
-        connection.commit_with([])
-        return
-    if not is_new:
-        raise BlobExists
-    connection.commit_with(_parts(name, data))
-
-
-def _parts(name: str, data: bytes) -> Sequence[tuple[str, Parameters]]:
-    starts = range(0, len(data), _PART_BYTES)
-    return [
-        (_PART, (name, number, data[start : start + _PART_BYTES]))
-        for number, start in enumerate(starts)
-    ]
+        return key

@@ -10,8 +10,8 @@ import platform
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias, TypeVar
@@ -54,7 +54,6 @@ _PASSING: Final = (
     errors.ReadOnlySqlTransaction,
     errors.TooManyConnections,
 )
-_SECURE: Final = ("verify-full",)
 # The interval of checks whether a server that was away is back.
 _RECONNECT_SECONDS: Final = 1.0
 # The wait of one call for a connection after another call got none within its deadline. All other
@@ -106,14 +105,8 @@ class PooledConnection(Connection[Any]):
         then cancelled, and the data may be stored only on this server.
         """
         self._has_warned = False
-        execute_pipelined(
-            self,
-            [
-                *statements,
-                ("COMMIT", ()),
-                *([] if next_statement is None else [(next_statement, ())]),
-            ],
-        )
+        ends = ["COMMIT"] if next_statement is None else ["COMMIT", next_statement]
+        execute_pipelined(self, [*statements, *((each, ()) for each in ends)])
         if self._has_warned:
             raise Unavailable
 
@@ -158,7 +151,19 @@ class PostgresqlDatabase:
         )
         self._is_away, self._looks_at, self._looking = False, 0.0, threading.Lock()
         if not is_known:
-            _check(url, prepare=prepare)
+            try:
+                with psycopg.connect(url, connect_timeout=4) as connection:
+                    postgresql_schema.check(connection)
+                    if prepare:
+                        _check_prepared(connection)
+            except psycopg.Error as error:
+                remedy = next(
+                    (text for kind, text in _REMEDIES.items() if isinstance(error, kind)), ""
+                )
+                problem = " ".join(str(error).split())
+                raise InvalidSettings(
+                    f"RESCIND_STORE: cannot use the database: {problem}{remedy}"
+                ) from error
         self._pool.open()
 
     def close(self) -> None:
@@ -272,7 +277,13 @@ def check_url(url: str) -> None:
             "RESCIND_STORE is not a PostgreSQL URL; set it to a URL such as "
             "postgresql://rescind@db/rescind."
         ) from None
-    parts = _from_environment() | given
+    # From the environment, for example PGHOST.
+    defaults = {
+        each.keyword.decode(): each.val.decode()
+        for each in pq.Conninfo.get_defaults()
+        if each.val is not None
+    }
+    parts = defaults | given
     if given.get("password"):
         raise InvalidSettings(
             "RESCIND_STORE must not contain a password; put the password into a file, and set "
@@ -281,44 +292,13 @@ def check_url(url: str) -> None:
     hosts = [
         each for name in ("host", "hostaddr") for each in str(parts.get(name) or "").split(",")
     ]
-    if parts.get("sslmode") not in _SECURE and not all(map(_is_here, hosts)):
+    # A path is the folder of a socket.
+    is_local = all(not host or host.startswith("/") or is_here(host) for host in hosts)
+    if parts.get("sslmode") != "verify-full" and not is_local:
         raise InvalidSettings(
             "RESCIND_STORE requires sslmode=verify-full; otherwise an attacker on the network can "
             "impersonate the database."
         )
-
-
-def _from_environment() -> dict[str, str]:
-    """Return the parameters that libpq takes from the environment, for example PGHOST."""
-    return {
-        each.keyword.decode(): each.val.decode()
-        for each in pq.Conninfo.get_defaults()
-        if each.val is not None
-    }
-
-
-def _is_here(host: str) -> bool:
-    # A path is the folder of a socket.
-    return not host or host.startswith("/") or is_here(host)
-
-
-def _check(url: str, *, prepare: bool) -> None:
-    with _connecting(url) as connection:
-        postgresql_schema.check(connection)
-        if prepare:
-            _check_prepared(connection)
-
-
-@contextmanager
-def _connecting(url: str) -> Iterator[Connection[Any]]:
-    """Connect once and explain failures to the operator. Yields in a transaction."""
-    try:
-        with psycopg.connect(url, connect_timeout=4) as connection:
-            yield connection
-    except psycopg.Error as error:
-        remedy = next((words for kind, words in _REMEDIES.items() if isinstance(error, kind)), "")
-        said = f"RESCIND_STORE: cannot use the database: {_format_database_error(error)}"
-        raise InvalidSettings(said + remedy) from error
 
 
 def _check_prepared(connection: Connection[Any]) -> None:
@@ -362,10 +342,6 @@ def _unavailable(error: Exception | None) -> Unavailable:
         return OutOfSpace()
     code = getattr(error, "sqlstate", None) or type(error).__name__
     return Unavailable(f"{Unavailable.says} (PostgreSQL: {code})")
-
-
-def _format_database_error(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 _CHANNEL: Final = "rescind_marks"
@@ -413,7 +389,11 @@ class PostgresqlListener:
     def wait(self, seconds: float) -> None:
         """Wait up to `seconds` for notifications, then discard them."""
         if self._connection is None:
-            self._connect()
+            if time.monotonic() >= self._connects_at:
+                self._connects_at = time.monotonic() + _CONNECT_SECONDS
+                # The following poll reports an error.
+                with suppress(psycopg.Error):
+                    self._connection = self._database.listening(_CHANNEL)
             # The following poll finds changes that were committed before this.
             self._bell.wait(min(seconds, _DEAF_SECONDS))
         elif select.select([self.fileno(), self._connection.fileno()], [], [], seconds)[0]:
@@ -423,16 +403,6 @@ class PostgresqlListener:
         """Stop listening."""
         self._bell.close()
         self._disconnect()
-
-    def _connect(self) -> None:
-        if time.monotonic() < self._connects_at:
-            return
-        self._connects_at = time.monotonic() + _CONNECT_SECONDS
-        try:
-            self._connection = self._database.listening(_CHANNEL)
-        except psycopg.Error:
-            # The following poll reports the error.
-            self._connection = None
 
     def _disconnect(self) -> None:
         if self._connection is not None:

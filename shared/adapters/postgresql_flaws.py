@@ -45,12 +45,23 @@ def flaws(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
         problem = f"PostgreSQL {version} is newer than {NEWEST_MAJOR}, the newest that was tested"
         yield ConfigurationProblem(problem, "look for an update of Rescind", is_remark=True)
     names = [*_SAFE, _STANDBYS, *SETTINGS]
-    found = {name: str(value) for name, value in database.rows(_READ, (names,))}
+    settings = {name: str(value) for name, value in database.rows(_READ, (names,))}
     # Aurora's storage keeps several copies itself, and chooses these settings.
     if not is_aurora:
-        yield from _unsafe(found)
-    yield from _check_settings(found)
-    yield from _powerful(database)
+        yield from _unsafe(settings)
+    for name, value in SETTINGS.items():
+        # `rescind setup` has set these values.
+        if settings.get(name, value) != value:
+            problem = f"{name} is {settings[name]} and must be {value}"
+            remedy = "run rescind setup, reset it for the role, and reconnect the pooler"
+            yield ConfigurationProblem(problem, remedy, is_remark=True)
+    for role, can_change in database.rows(_OWNS):
+        if can_change:
+            problem = (
+                f"the role {role} can change tables, but a server needs access only to their rows"
+            )
+            remedy = "run rescind setup --role ANOTHER, and serve as that role"
+            yield ConfigurationProblem(problem, remedy, is_remark=True)
     yield from _check_connection_limit(database)
 
 
@@ -66,25 +77,6 @@ def _unsafe(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
         )
         remedy = "add a synchronous standby, unless the disks are in two zones"
         yield ConfigurationProblem(problem, remedy, is_remark=True)
-
-
-def _check_settings(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
-    """Yield settings that differ from the values that `rescind setup` has set."""
-    for name, value in SETTINGS.items():
-        if settings.get(name, value) != value:
-            problem = f"{name} is {settings[name]} and must be {value}"
-            remedy = "run rescind setup, reset it for the role, and reconnect the pooler"
-            yield ConfigurationProblem(problem, remedy, is_remark=True)
-
-
-def _powerful(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
-    for role, can_change in database.rows(_OWNS):
-        if can_change:
-            problem = (
-                f"the role {role} can change tables, but a server needs access only to their rows"
-            )
-            remedy = "run rescind setup --role ANOTHER, and serve as that role"
-            yield ConfigurationProblem(problem, remedy, is_remark=True)
 
 
 def _check_connection_limit(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:

@@ -129,19 +129,14 @@ def check(connection: Connection[Any]) -> None:
             "RESCIND_STORE: an earlier release made the tables; stop its servers and run rescind"
             " setup"
         )
-    _check_rights(connection)
-
-
-def _check_rights(connection: Connection[Any]) -> None:
-    """Raise `InvalidSettings` if the role lacks a table, a privilege, or access to some rows."""
-    found = connection.execute(_RIGHTS, (list(_TABLES),)).fetchall()
-    role = found[0][3]
-    if lacking := [name for name, has_all, *_ in found if not has_all]:
+    rights = connection.execute(_RIGHTS, (list(_TABLES),)).fetchall()
+    role = rights[0][3]
+    if lacking := [name for name, has_all, *_ in rights if not has_all]:
         raise InvalidSettings(
             f"RESCIND_STORE: the role {role} may not read and write {', '.join(lacking)}; as their"
             f" owner run: rescind setup --role {role}"
         )
-    if hiding := [name for name, _, hides, _ in found if hides]:
+    if hiding := [name for name, _, hides, _ in rights if hides]:
         raise InvalidSettings(
             f"RESCIND_STORE: row-level security may hide rows of {', '.join(hiding)} from the role"
             f" {role}; as their owner run: ALTER TABLE … DISABLE ROW LEVEL SECURITY"

@@ -6,7 +6,18 @@ A failed check is a bug in the calling code, so the exceptions are Python's buil
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, Item, Put, Value
+from shared.ports.store import (
+    MOST_CHANGES,
+    Change,
+    Check,
+    Expect,
+    Expectation,
+    Increment,
+    Item,
+    Put,
+    Value,
+    VersionIs,
+)
 
 _MOST_SECRET_BYTES = 4096
 _MOST_SIGNED_BYTES = 4096
@@ -22,31 +33,38 @@ def check_write(changes: Sequence[Change]) -> None:
     if len({change.address for change in changes}) < len(changes):
         raise ValueError("a write changes each item once")
     for change in changes:
-        _check_change(change)
+        match change:
+            case Put(item=item):
+                if "pk" in item or "sk" in item:
+                    raise ValueError("an item must not contain its key")
+                _check_values(item.values())
+            case Increment(amounts=amounts, assign=assign):
+                if not amounts or {"pk", "sk"} & {*amounts, *assign} or {*amounts} & {*assign}:
+                    raise ValueError("an increment names attributes beside the key, each once")
+                _check_values(assign.values())
+            case Check(expect=Expect.ANYTHING):
+                raise ValueError("a check requires a precondition")
 
 
-def _check_change(change: Change) -> None:
-    match change:
-        case Put(item=item):
-            if "pk" in item or "sk" in item:
-                raise ValueError("an item must not contain its key")
-            _check_values(item.values())
-        case Increment(amounts=amounts, assign=assign):
-            if not amounts or {"pk", "sk"} & {*amounts, *assign} or {*amounts} & {*assign}:
-                raise ValueError("an increment names attributes beside the key, each once")
-            _check_values(assign.values())
-        case Check(expect=Expect.ANYTHING):
-            raise ValueError("a check requires a precondition")
+def is_met(expect: Expectation, item: Item | None) -> bool:
+    """Return whether an item, or its absence, fulfills a precondition."""
+    match expect:
+        case Expect.ANYTHING:
+            return True
+        case VersionIs(version=version):
+            stored = None if item is None else item.get("version")
+            return type(stored) is int and stored == version
+    return (item is not None) == (expect is Expect.PRESENT)
 
 
 def apply_increment(item: Item, change: Increment) -> dict[str, Value]:
     """Return the item after the increment. Raises `TypeError` if an attribute is not an integer."""
     sums = dict(item)
     for name, amount in change.amounts.items():
-        held = sums.get(name, 0)
-        if type(held) is not int:
+        number = sums.get(name, 0)
+        if type(number) is not int:
             raise TypeError("only an integer is incremented")
-        sums[name] = held + amount
+        sums[name] = number + amount
     return sums | dict(change.assign)
 
 

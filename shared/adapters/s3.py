@@ -66,31 +66,26 @@ class S3Blobs:
         for _ in self._patience.attempts():
             with translating_errors():
                 try:
-                    self._create(name, data)
+                    self._client().put_object(
+                        Bucket=self._bucket,
+                        Key=name,
+                        Body=data,
+                        IfNoneMatch="*",
+                        ChecksumAlgorithm="SHA256",
+                    )
                 except ClientError as error:
+                    if code_of(error) == "PreconditionFailed":
+                        # A retried request may have found the object of its own first attempt.
+                        retries = error.response["ResponseMetadata"].get("RetryAttempts", 0)
+                        if retries and self.get(name) == data:
+                            return
+                        raise BlobExists from error
                     if code_of(error) != "ConditionalRequestConflict":
                         raise
                     refused = error  # another writer; the next attempt shows who won
                 else:
                     return
         raise unavailable(refused) from refused
-
-    def _create(self, name: str, data: bytes) -> None:
-        try:
-            self._client().put_object(
-                Bucket=self._bucket,
-                Key=name,
-                Body=data,
-                IfNoneMatch="*",
-                ChecksumAlgorithm="SHA256",
-            )
-        except ClientError as error:
-            if code_of(error) != "PreconditionFailed":
-                raise
-            # A retried request may have found the object of its own first attempt.
-            repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
-            if not (repeated and self.get(name) == data):
-                raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a blob, or None if it does not exist. Raises `Unavailable`."""

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from shared.adapters import sqlite_schema
 from shared.adapters.bells import FileNotifier
-from shared.adapters.preconditions import apply_increment, check_write
+from shared.adapters.preconditions import apply_increment, check_write, is_met
 from shared.adapters.sqlite_database import MEMORY, Database
 from shared.adapters.sqlite_schema import INDEXED, IS_ENTRY, IS_REMOVED, column, from_row, to_row
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
@@ -28,17 +28,16 @@ from shared.ports.store import (
     SEARCHED,
     Address,
     Change,
-    Check,
     ColumnPage,
     Delete,
     Expect,
+    Increment,
     Item,
     ItemFilter,
     ItemRow,
     Partition,
     Put,
     Table,
-    VersionIs,
 )
 
 _PAGE: Final = 1000
@@ -109,7 +108,13 @@ class SqliteStore:
             if isinstance(error, BlockingIOError):
                 return None
             raise Unavailable from error
-        return partial(_release_lock, descriptor)
+
+        def release() -> None:
+            """Release the lock, even if a child process has the file open."""
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+        return release
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
@@ -155,11 +160,34 @@ class SqliteStore:
         where: ItemFilter = EVERYTHING,
     ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order, read in pages. Raises `Unavailable`."""
-        span = _span(after, before)
-        if where == EVERYTHING or _is_searched(partition, where):
-            return self._walk(partition, span, where, newest_first=newest_first, limit=limit)
-        rows = self._walk(partition, span, EVERYTHING, newest_first=newest_first)
-        return islice((row for row in rows if where.holds(row.item)), limit)
+        # SQL applies no other filter.
+        sql_filter = where if _is_searched(partition, where) else EVERYTHING
+        order = "DESC" if newest_first else "ASC"
+        statement, values = _select("sk, item, checksum", partition, sql_filter)
+        low, high = _span(after, before)
+        missing = limit
+        while missing is None or missing > 0:
+            size = _PAGE if missing is None or where != sql_filter else min(_PAGE, missing)
+            # No cursor stays open after a page, because the caller may write between two pages.
+            with self._database.snapshot() as connection:
+                rows = connection.execute(
+                    f"{statement} ORDER BY sk {order} LIMIT ?",
+                    (partition.pk, low, high, *values, size),
+                ).fetchall()
+                if partition.table is not Table.AUDIT:
+                    again = _read_names(
+                        connection, partition, f"{partition.table}_again", (low, high), order, size
+                    )
+                    if json.loads(again) != [row[0] for row in rows]:
+                        raise DataCorrupt
+            entries = (ItemRow(sk, from_row(partition.address(sk), *row)) for sk, *row in rows)
+            matching = (row for row in entries if where == sql_filter or where.holds(row.item))
+            for row in islice(matching, missing):
+                yield row
+                missing = None if missing is None else missing - 1
+            if len(rows) < size:
+                return
+            low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
 
     def query_many(
         self,
@@ -172,40 +200,6 @@ class SqliteStore:
         """Return the rows of each partition, read sequentially. Raises `Unavailable`."""
         read = partial(self.query, after=after, before=before, limit=limit)
         return {each: list(read(each)) for each in partitions}
-
-    def _walk(
-        self,
-        partition: Partition,
-        span: _Span,
-        where: ItemFilter,
-        *,
-        newest_first: bool,
-        limit: int | None = None,
-    ) -> Iterator[ItemRow]:
-        """Yield the rows between the bounds that match `where`, filtered by SQL."""
-        order = "DESC" if newest_first else "ASC"
-        statement, values = _select("sk, item, checksum", partition, where)
-        low, high = span
-        while limit is None or limit > 0:
-            size = _PAGE if limit is None else min(_PAGE, limit)
-            bounds = (low, high, *values)
-            # No cursor stays open after a page, because the caller may write between two pages.
-            with self._database.snapshot() as connection:
-                rows = connection.execute(
-                    f"{statement} ORDER BY sk {order} LIMIT ?", (partition.pk, *bounds, size)
-                ).fetchall()
-                if partition.table is not Table.AUDIT:
-                    again = _read_names(
-                        connection, partition, f"{partition.table}_again", (low, high), order, size
-                    )
-                    if json.loads(again) != [row[0] for row in rows]:
-                        raise DataCorrupt
-            for sk, *row in rows:
-                yield ItemRow(sk, from_row(partition.address(sk), *row))
-            if len(rows) < size:
-                return
-            low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
-            limit = None if limit is None else limit - size
 
     def count(
         self,
@@ -304,19 +298,34 @@ class SqliteStore:
         """
         check_write(changes)
         with self._database.transaction() as connection:
-            current = _read(connection, [each.address for each in changes if _is_read(each)])
-            lost = [each.address for each in changes if not _holds(each, current.get(each.address))]
+            current = _read(
+                connection,
+                [
+                    each.address
+                    for each in changes
+                    if each.expect is not Expect.ANYTHING or not isinstance(each, Put | Delete)
+                ],
+            )
+            lost = [
+                each.address
+                for each in changes
+                if not is_met(each.expect, current.get(each.address))
+            ]
             if lost:
                 raise PreconditionFailed(lost)
-            _apply(connection, changes, current)
+            for change in changes:
+                address = change.address
+                match change:
+                    case Delete():
+                        statement = f"DELETE FROM {address.table} WHERE pk = ? AND sk = ?"  # noqa: S608
+                        connection.execute(statement, address[1:])
+                    case Put(item=item):
+                        connection.execute(_put(address.table), to_row(address, item))
+                    case Increment():
+                        item = apply_increment(current.get(address, {}), change)
+                        connection.execute(_put(address.table), to_row(address, item))
         if self._bells is not None:
             self._bells.notify(change.address for change in changes)
-
-
-def _release_lock(descriptor: int) -> None:
-    """Release a lock, even if a child process has the file open."""
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
 
 
 def _read_one(connection: Connection, address: Address) -> Item | None:
@@ -402,43 +411,17 @@ def _read_names(
     return str(names)
 
 
-def _is_read(change: Change) -> bool:
-    return change.expect is not Expect.ANYTHING or not isinstance(change, Put | Delete)
-
-
-def _holds(change: Change, item: Item | None) -> bool:
-    match change.expect:
-        case Expect.ANYTHING:
-            return True
-        case VersionIs(version=version):
-            held = None if item is None else item.get("version")
-            return type(held) is int and held == version
-    return (item is not None) == (change.expect is Expect.PRESENT)
-
-
-def _apply(connection: Connection, changes: Sequence[Change], current: dict[Address, Item]) -> None:
-    for change in changes:
-        address = change.address
-        match change:
-            case Delete():
-                statement = f"DELETE FROM {address.table} WHERE pk = ? AND sk = ?"  # noqa: S608
-                connection.execute(statement, address[1:])
-            case Check():
-                pass
-            case Put(item=item):
-                connection.execute(_put(address.table), to_row(address, item))
-            case _:
-                item = apply_increment(current.get(address, {}), change)
-                connection.execute(_put(address.table), to_row(address, item))
-
-
 def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str, tuple[Any, ...]]:
     """Return a SELECT for the matching rows of a range, and the values after the range."""
-    parts = ["pk = ?", "sk > ?", "sk < ?"]
-    names = [column(path) for path in where.equal if path in INDEXED[partition.table]]
-    parts += [f"{_expression(partition.table, path)} = ?" for path in where.equal]
-    values: tuple[Any, ...] = tuple(where.equal.values())
     table = partition.table
+    parts, names = ["pk = ?", "sk > ?", "sk < ?"], []
+    for path in where.equal:
+        if path in INDEXED[table]:
+            names.append(column(path))
+            parts.append(f"{column(path)} = ?")
+        else:
+            parts.append(f"json_extract(item, '$.{path}') = ?")
+    values: tuple[Any, ...] = tuple(where.equal.values())
     if names:
         index = f"{table}_by_{min(names, key=_BY_RARITY.index)}"
     elif columns == "count(*)" and "#audit-of#" not in partition.pk:
@@ -453,10 +436,6 @@ def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str,
         values += (where.alive_at,)
     condition = " AND ".join(parts)
     return f"SELECT {columns} FROM {table} INDEXED BY {index} WHERE {condition}", values  # noqa: S608
-
-
-def _expression(table: Table, path: str) -> str:
-    return column(path) if path in INDEXED[table] else f"json_extract(item, '$.{path}')"
 
 
 def _is_searched(partition: Partition, where: ItemFilter) -> bool:

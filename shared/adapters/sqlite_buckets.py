@@ -4,13 +4,11 @@ They need not survive a power failure, so a request does not wait for the disk. 
 separate file, so a request does not wait for a write of the store either.
 """
 
-import sqlite3
 from typing import Final
 
 from shared.adapters.sqlite_database import Database
-from shared.model.rate_limit import Bucket
 from shared.model.records import integer
-from shared.ports.token_buckets import Lease
+from shared.ports.token_buckets import Lease, grant
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS buckets (
@@ -28,7 +26,12 @@ class SqliteBuckets:
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
-        self._database = Database(path, _prepare, busy_seconds=busy_seconds, durable=False)
+        self._database = Database(
+            path,
+            lambda connection: connection.execute(_SCHEMA),
+            busy_seconds=busy_seconds,
+            durable=False,
+        )
 
     def close(self) -> None:
         """Close the file. Every later call raises `Unavailable`."""
@@ -39,17 +42,7 @@ class SqliteBuckets:
         with self._database.transaction() as connection:
             row = connection.execute(_GET, (name,)).fetchone()
             full_at = integer({"full_at": row[0]}, "full_at") if row else now
-            bucket = Bucket(full_at, now)
-            refilled = not bucket.is_credible
-            if refilled:
-                bucket = Bucket(now, now)
-            granted = min(tokens, bucket.available_above(reserve))
-            if granted < least:
-                return Lease(0, bucket.full_at)
-            full_at = bucket.take(granted).full_at
-            connection.execute(_PUT, (name, full_at))
-            return Lease(granted, full_at, refilled)
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    connection.execute(_SCHEMA)
+            lease = grant(full_at, tokens, now=now, reserve=reserve, least=least)
+            if lease.granted:
+                connection.execute(_PUT, (name, lease.full_at))
+            return lease

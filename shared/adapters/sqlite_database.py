@@ -63,7 +63,11 @@ class Database:
         with translate_errors():
             self.connection = self._open()
             self._file = _identity(path)
-        self._writing = _turn_of(self._file)
+        self._writing = threading.Lock()
+        if self._file is not None:
+            # All databases on the file in this process share the lock.
+            with _turns_lock:
+                self._writing = _turns.setdefault(self._file, self._writing)
         self._idle.append(self.connection)
 
     def close(self) -> None:
@@ -105,9 +109,25 @@ class Database:
             return self._open()
 
     def _open(self) -> sqlite3.Connection:
-        connection = _open(self._path, self._busy_seconds)
+        if self._path != MEMORY:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+        )
+        end = time.monotonic() + self._busy_seconds
         try:
-            _configure(connection, self._busy_seconds, durable=self._durable)
+            while True:
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    break
+                except sqlite3.OperationalError as error:
+                    # SQLite does not always wait while another process changes the same mode.
+                    is_busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+                    if not is_busy or time.monotonic() >= end:
+                        raise
+                    time.sleep(0.01)
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             self._prepare(connection)
         except BaseException:
             connection.close()
@@ -168,37 +188,6 @@ def _identity(path: str) -> _Identity | None:
         return None
     found = Path(path).stat()
     return found.st_dev, found.st_ino
-
-
-def _turn_of(file: _Identity | None) -> threading.Lock:
-    """Return the write lock of a file, which is shared within this process."""
-    if file is None:
-        return threading.Lock()
-    with _turns_lock:
-        return _turns.setdefault(file, threading.Lock())
-
-
-def _open(path: str, busy_seconds: float) -> sqlite3.Connection:
-    if path != MEMORY:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return sqlite3.connect(
-        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
-    )
-
-
-def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: bool) -> None:
-    end = time.monotonic() + busy_seconds
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not always wait while another process changes the same mode.
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                raise
-            time.sleep(0.01)
-    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
 
 def _unavailable(error: BaseException) -> Unavailable:

@@ -68,31 +68,27 @@ def prepare(connection: sqlite3.Connection) -> None:
     Raises `InvalidSettings` for a file of another format; `DataCorrupt` if a definition is damaged.
     """
     if _version(connection) != FORMAT:
-        _create(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(connection)
+            if version not in (0, FORMAT):
+                raise InvalidSettings(
+                    f"RESCIND_STORE: the database has format {version}; this release reads format"
+                    f" {FORMAT}.",
+                    "Use the release that wrote the database.",
+                )
+            if not version:
+                for statement in _TABLES:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     # A flipped bit in a column type would change how SQLite compares keys in both B-trees.
     if not found.issuperset(_TABLES):
         raise DataCorrupt
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        found = _version(connection)
-        if found not in (0, FORMAT):
-            raise InvalidSettings(
-                f"RESCIND_STORE: the database has format {found}; this release reads format"
-                f" {FORMAT}.",
-                "Use the release that wrote the database.",
-            )
-        if not found:
-            for statement in _TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def find_problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
@@ -174,10 +170,6 @@ def decode_item(text: str) -> dict[str, Value]:
     return found
 
 
-def _replace_bytes(value: bytes) -> dict[str, str]:
-    return {_BYTES: b64encode(value).decode()}
-
-
 def _escape(value: Any) -> Any:
     """Escape maps that would be read as bytes."""
     if isinstance(value, list):
@@ -201,5 +193,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 _encoder: Final = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), default=_replace_bytes
+    ensure_ascii=False,
+    separators=(",", ":"),
+    default=lambda value: {_BYTES: b64encode(value).decode()},
 )

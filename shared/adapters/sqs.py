@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -36,28 +36,21 @@ class SqsQueue:
 
     def send(self, messages: Iterable[str]) -> None:
         """Send the messages, ten per request. Raises `Unavailable`."""
-        for batch in _batches(messages):
-            self._send(batch)
-
-    def _send(self, batch: Sequence[str]) -> None:
-        pending: dict[str, SendMessageBatchRequestEntryTypeDef] = {
-            str(number): {"Id": str(number), "MessageBody": message}
-            for number, message in enumerate(batch)
-        }
-        for _ in self._patience.attempts():
-            with translating_errors():
-                answer = self._client().send_message_batch(
-                    QueueUrl=self._url, Entries=list(pending.values())
-                )
-            # A message that the response does not list as successful was not sent.
-            for taken in answer.get("Successful", ()):
-                pending.pop(taken["Id"], None)
-            if not pending:
-                return
-        raise Unavailable
-
-
-def _batches(messages: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(messages)
-    while batch := list(islice(rest, _MOST_IN_A_BATCH)):
-        yield batch
+        unsent = iter(messages)
+        while batch := list(islice(unsent, _MOST_IN_A_BATCH)):
+            pending: dict[str, SendMessageBatchRequestEntryTypeDef] = {
+                str(number): {"Id": str(number), "MessageBody": message}
+                for number, message in enumerate(batch)
+            }
+            for _ in self._patience.attempts():
+                with translating_errors():
+                    answer = self._client().send_message_batch(
+                        QueueUrl=self._url, Entries=list(pending.values())
+                    )
+                # A message that the response does not list as successful was not sent.
+                for sent in answer.get("Successful", ()):
+                    pending.pop(sent["Id"], None)
+                if not pending:
+                    break
+            else:
+                raise Unavailable

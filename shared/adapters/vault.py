@@ -108,7 +108,13 @@ class VaultSealer:
         except (HttpError, OSError, InvalidSettings, ValueError) as error:
             raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error
         if found.status != HTTPStatus.OK:
-            raise _refusal_error(name, found.status, content)
+            errors = content.get("errors") if isinstance(content, dict) else None
+            said = "; ".join(map(str, errors or ())) or "no reason given"
+            if found.status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
+                raise DataCorrupt
+            # The message names the mount and the key, so callers of this service must not see it.
+            _log.error("Vault responds with %d to %s: %s", found.status, name, printable(said))
+            raise Unavailable(f"{Unavailable.says} (Vault, {name}: {found.status})")
         return content
 
     def _exchange(self, request: Request) -> Response:
@@ -163,16 +169,6 @@ def _pool(url: SplitResult, authorities: str | None) -> Pool:
             "VAULT_CACERT cannot be read; set it to a file of certificates."
         ) from error
     return Pool(lambda deadline: connect(url, context, deadline, seconds=_CONNECT_SECONDS))
-
-
-def _refusal_error(name: str, status: int, content: Any) -> Unavailable:
-    errors = content.get("errors") if isinstance(content, dict) else None
-    said = "; ".join(map(str, errors or ())) or "no reason given"
-    if status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
-        return DataCorrupt()
-    # The message names the mount and the key, so callers of this service must not see it.
-    _log.error("Vault responds with %d to %s: %s", status, name, printable(said))
-    return Unavailable(f"{Unavailable.says} (Vault, {name}: {status})")
 
 
 def _field(answer: Any, name: str) -> str:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from shared.model.rate_limit import Bucket
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -15,6 +17,21 @@ class Lease:
     granted: int
     full_at: int
     refilled: bool = False
+
+
+def grant(full_at: int, tokens: int, *, now: int, reserve: int, least: int) -> Lease:
+    """Return the lease from a bucket that is full at `full_at`; see `TokenBuckets.lease`.
+
+    The bucket must be stored with the new `full_at` if tokens were granted.
+    """
+    bucket = Bucket(full_at, now)
+    refilled = not bucket.is_credible
+    if refilled:
+        bucket = Bucket(now, now)
+    granted = min(tokens, bucket.available_above(reserve))
+    if granted < least:
+        return Lease(0, bucket.full_at)
+    return Lease(granted, bucket.take(granted).full_at, refilled)
 
 
 class TokenBuckets(Protocol):

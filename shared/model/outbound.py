@@ -5,7 +5,7 @@ A caller who chooses an address must not gain access to internal addresses throu
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -59,14 +59,8 @@ def is_allowed(address: str, networks: Sequence[Network], port: int = PORT) -> b
         return True
     if port != PORT:
         return False
-    return _is_public_v4(ip) if isinstance(ip, IPv4Address) else _is_public_v6(ip)
-
-
-def _is_public_v4(ip: IPv4Address) -> bool:
-    return ip.is_global and not ip.is_multicast and not any(ip in each for each in _REFUSED_V4)
-
-
-def _is_public_v6(ip: IPv6Address) -> bool:
+    if isinstance(ip, IPv4Address):
+        return ip.is_global and not ip.is_multicast and not any(ip in each for each in _REFUSED_V4)
     if ip.scope_id is not None or ip not in _UNICAST_V6:
         return False
     return ip.is_global and not any(ip in each for each in _REFUSED_V6)

@@ -97,14 +97,10 @@ def _readers(record: type[Record]) -> list[_Reader]:
         (
             each.name,
             *_reader(hints[each.name], f"{record.__name__}.{each.name}"),
-            _if_absent(each),
+            _encode_value(_default(each)) if _SPARSE in each.metadata else None,
         )
         for each in fields(record)  # type: ignore[arg-type]
     ]
-
-
-def _if_absent(field: Field[Any]) -> Value:
-    return _encode_value(_default(field)) if _SPARSE in field.metadata else None
 
 
 def _default(field: Field[Any]) -> Any:

@@ -82,20 +82,14 @@ def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Addr
             continue
         amount = len(audit_log.warrants_of(entry))
         if kind == _BY_KEY:
-            amount = _signed_warrant_count(entry)
+            # The number of warrants that the key had signed; absent after a repair or recovery.
+            details = entry["details"]
+            amount = _number(details, "warrants") if isinstance(details, dict) else 0
         if amount:
             sums[address(tenant_id, log.generation, made)][_name(kind, made)] += amount
             hours = address_of_hours(tenant_id, log.generation, made)
             sums[hours][_hour_name(kind, made)] += amount
     return sums
-
-
-def _signed_warrant_count(entry: Item) -> int:
-    """Return how many warrants a revoked key had signed, or 0 after a repair or recovery."""
-    details = entry["details"]
-    return (
-        integer(details, "warrants") if isinstance(details, dict) and "warrants" in details else 0
-    )
 
 
 def add_amounts(address_: Address, item: Item, amounts: Counter[str]) -> dict[str, Value]:

@@ -10,9 +10,7 @@ from fastapi.routing import APIRoute
 from mangum import Mangum
 from mangum.types import ASGI
 from opentelemetry import propagate, trace
-from opentelemetry.trace import Span, SpanKind, StatusCode
-from starlette.responses import Response
-from starlette.routing import BaseRoute
+from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs, wiring
@@ -26,6 +24,8 @@ from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
 
 _SERVER_ERROR: Final = 500
+# The application does not use these headers, but Mangum does, and fails on malformed values.
+_UNREAD: Final = {"host", "x-forwarded-port"}
 
 
 def add_tracing(app: ASGIApp) -> ASGIApp:
@@ -34,11 +34,8 @@ def add_tracing(app: ASGIApp) -> ASGIApp:
     Returns `app` unchanged if no tracer provider is configured.
     """
     provider = trace.get_tracer_provider()
-    return (
-        app
-        if isinstance(provider, trace.ProxyTracerProvider)
-        else _TracingMiddleware(app, provider)
-    )
+    is_configured = not isinstance(provider, trace.ProxyTracerProvider)
+    return _TracingMiddleware(app, provider) if is_configured else app
 
 
 class _TracingMiddleware:
@@ -62,28 +59,21 @@ class _TracingMiddleware:
             attributes={"http.request.method": scope["method"]},
             record_exception=False,
         ) as span:
-            await self._app(scope, receive, _noting(span, send))
-            _name(span, scope)
 
+            async def send_traced(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                    if message["status"] >= _SERVER_ERROR:
+                        span.set_status(StatusCode.ERROR)
+                await send(message)
 
-def _noting(span: Span, send: Send) -> Send:
-    async def send_noted(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            span.set_attribute("http.response.status_code", message["status"])
-            if message["status"] >= _SERVER_ERROR:
-                span.set_status(StatusCode.ERROR)
-        await send(message)
-
-    return send_noted
-
-
-def _name(span: Span, scope: Scope) -> None:
-    """Name the span after the operation, if the request reached an endpoint."""
-    endpoint, route = scope.get("endpoint"), scope.get("route")
-    if endpoint is not None:
-        span.update_name(endpoint.__name__)
-    if route is not None:
-        span.set_attribute("http.route", route.path)
+            await self._app(scope, receive, send_traced)
+            # Name the span after the operation, if the request reached an endpoint.
+            endpoint, route = scope.get("endpoint"), scope.get("route")
+            if endpoint is not None:
+                span.update_name(endpoint.__name__)
+            if route is not None:
+                span.set_attribute("http.route", route.path)
 
 
 def create_app(
@@ -101,14 +91,31 @@ def create_app(
     routes = [route for each in routers for route in each.routes]
 
     async def raise_no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
-        methods = _methods(routes, scope["path"])
-        raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
+        # Starlette returns only the methods of the first matching route.
+        path = scope["path"]
+        matching = [each for each in routes if isinstance(each, APIRoute)]
+        matching = [each for each in matching if each.path_regex.match(path)]
+        # A literal path is not an identifier: /v1/revocations/check does not match
+        # /v1/revocations/{id}.
+        own = [each for each in matching if each.path == path]
+        methods = {method for each in own or matching for method in each.methods or ()}
+        if not methods:
+            raise NotFound("There is no such endpoint.")
+        raise MethodNotAllowed(methods | ({"HEAD"} if "GET" in methods else set()))
 
-    ours = [route for route in routes if isinstance(route, ApiRoute)]
-    literals = frozenset(route.path for route in ours if "{" not in route.path)
-    for route in ours:
+    api_routes = [route for route in routes if isinstance(route, ApiRoute)]
+    literals = frozenset(route.path for route in api_routes if "{" not in route.path)
+    for route in api_routes:
         route.literals |= literals
-    app = _Application(ports, trusted_proxies, work, routes, anonymous)
+    app = _Application()
+    app.gate = ApiMiddleware(
+        AsyncExitStackMiddleware(app.router),
+        ports,
+        trusted_proxies,
+        work,
+        purposes(routes),
+        anonymous,
+    )
     # `include_router` would match each route twice.
     app.router.routes.extend(routes)
     app.router.default = raise_no_route
@@ -146,14 +153,9 @@ def create_public_app(public: PublicApp, *routers: APIRouter) -> ASGI:
 class _Application(FastAPI):
     """FastAPI without its own middleware: the gate turns every error into a response."""
 
-    def __init__(
-        self,
-        ports: Callable[[], Ports],
-        trusted_proxies: Callable[[], Sequence[Network]],
-        work: Work,
-        routes: Sequence[BaseRoute],
-        anonymous: AnonymousLimiter | None,
-    ) -> None:
+    gate: ApiMiddleware
+
+    def __init__(self) -> None:
         super().__init__(
             openapi_url=None,
             redirect_slashes=False,
@@ -162,8 +164,6 @@ class _Application(FastAPI):
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
-        behind = AsyncExitStackMiddleware(self.router)
-        self.gate = ApiMiddleware(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the gate, which runs before routing (docs/adr/04), inside a span."""
@@ -189,60 +189,34 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
     it; events of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
     """
     wiring.prepare_snapshot()
-    mangum = Mangum(_as_sent(app), lifespan="off", api_gateway_base_path=wiring.base_path())
 
-    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        logs.configure_standard_output()
-        try:
-            return mangum(_without(_UNREAD, event), context)
-        except UnicodeEncodeError:
-            # An unpaired surrogate, which no HTTP request can contain. The application has not run.
-            return _to_event(unreadable("The request contains text that is not Unicode."))
-
-    return handler
-
-
-def _as_sent(app: ASGI) -> ASGI:
-    """Set `raw_path`, which the gate compares with the decoded path."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        """Set `raw_path`, which the gate compares with the decoded path."""
         event = scope["aws.event"]
         raw = str(event.get("rawPath") or event.get("path") or "")
         await app({**scope, "raw_path": raw.encode()}, receive, send)
 
-    return answer
+    mangum = Mangum(serve, lifespan="off", api_gateway_base_path=wiring.base_path())
 
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        logs.configure_standard_output()
+        used = {
+            group: {
+                name: value for name, value in event[group].items() if name.lower() not in _UNREAD
+            }
+            for group in ("headers", "multiValueHeaders")
+            if event.get(group)
+        }
+        try:
+            return mangum(event | used, context)
+        except UnicodeEncodeError:
+            # An unpaired surrogate, which no HTTP request can contain. The application has not run.
+            answer = unreadable("The request contains text that is not Unicode.")
+            return {
+                "statusCode": answer.status_code,
+                "headers": {name.decode(): value.decode() for name, value in answer.raw_headers},
+                "body": bytes(answer.body).decode(),
+                "isBase64Encoded": False,
+            }
 
-def _to_event(answer: Response) -> dict[str, Any]:
-    headers = {name.decode(): value.decode() for name, value in answer.raw_headers}
-    body = bytes(answer.body).decode()
-    return {
-        "statusCode": answer.status_code,
-        "headers": headers,
-        "body": body,
-        "isBase64Encoded": False,
-    }
-
-
-# The application does not use these headers, but Mangum does, and fails on malformed values.
-_UNREAD: Final = {"host", "x-forwarded-port"}
-
-
-def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
-    cleaned = {
-        group: {name: value for name, value in event[group].items() if name.lower() not in names}
-        for group in ("headers", "multiValueHeaders")
-        if event.get(group)
-    }
-    return event | cleaned
-
-
-def _methods(routes: list[BaseRoute], path: str) -> set[str]:
-    """Return the methods of all matching routes; Starlette returns only the first route's."""
-    ours = (route for route in routes if isinstance(route, APIRoute))
-    matching = [route for route in ours if route.path_regex.match(path)]
-    # A literal path is not an identifier: /v1/revocations/check does not match
-    # /v1/revocations/{id}.
-    own = [route for route in matching if route.path == path]
-    methods = {method for route in own or matching for method in route.methods or ()}
-    return methods | ({"HEAD"} if "GET" in methods else set())
+    return handler

@@ -9,9 +9,8 @@ one per request.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -122,15 +121,7 @@ class UsageCounter:
         tally.last_used_at = now
         if tally.is_due(now):
             await self._write(ports, caller.key_id, tally, now)
-        await self._write_a_silent_one(ports)
-
-    def flush(self, ports: Callable[[], Ports]) -> None:
-        """Write all unwritten counts. `ports` is called only if there are any."""
-        waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
-        for key_id, tally in waiting:
-            self._writer(ports(), key_id, tally, tally.last_used_at)()
-
-    async def _write_a_silent_one(self, ports: Ports) -> None:
+        # Also the count of another key, which may no longer be used.
         now = ports.now()
         while self._tallies:
             key_id, tally = next(iter(self._tallies.items()))
@@ -142,6 +133,12 @@ class UsageCounter:
             # A missing key is due as well, so this entry is not needed.
             del self._tallies[key_id]
 
+    def flush(self, ports: Callable[[], Ports]) -> None:
+        """Write all unwritten counts. `ports` is called only if there are any."""
+        waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
+        for key_id, tally in waiting:
+            self._writer(ports(), key_id, tally, tally.last_used_at)()
+
     async def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
         write = self._writer(ports, key_id, tally, now)
         await self._work(write, WorkKind.ADMISSION, tenant_id=tally.tenant_id)
@@ -152,14 +149,14 @@ class UsageCounter:
         """Return a function that writes the count of a key, and reset the count."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
-        used = UsageDelta(tally.tenant_id, key_id, requests, tally.last_used_at)
-        return partial(_add, ports, used)
+        used_at = tally.last_used_at
 
+        def write() -> None:
+            late = used_at < times.truncate_to_second(ports.now())
+            try:
+                ports.usage.add(UsageDelta(tally.tenant_id, key_id, requests, used_at, late=late))
+            except Unavailable:
+                # Not retried: a count that is too low is better than a count that is too high.
+                _log.exception("cannot count %d requests of API key %s", requests, key_id)
 
-def _add(ports: Ports, usage: UsageDelta) -> None:
-    late = usage.last_used_at < times.truncate_to_second(ports.now())
-    try:
-        ports.usage.add(replace(usage, late=late))
-    except Unavailable:
-        # Not retried: a count that is too low is better than a count that is too high.
-        _log.exception("cannot count %d requests of API key %s", usage.requests, usage.key_id)
+        return write

@@ -99,11 +99,13 @@ def message_of(error: Exception) -> str:
 
 def response(error: Exception) -> Response:
     """Return the response for `error`."""
+    status, headers = 500, dict[str, str]()
     if isinstance(error, errors.RequestError):
-        return _response(STATUS[type(error)], error, _headers(error))
-    if isinstance(error, errors.Unavailable):
-        return _response(503, error, {"Retry-After": str(error.retry_after)})
-    return _response(500, error, {})
+        status, headers = STATUS[type(error)], _headers(error)
+    elif isinstance(error, errors.Unavailable):
+        status, headers = 503, {"Retry-After": str(error.retry_after)}
+    body = json.dumps({"error": {"code": code_of(error), "message": message_of(error)}})
+    return Response(body, status, headers, media_type="application/json")
 
 
 def _headers(error: errors.RequestError) -> dict[str, str]:
@@ -124,8 +126,3 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
             return {"Retry-After": str(error.retry_after)}
         case _:
             return {}
-
-
-def _response(status: int, error: Exception, headers: dict[str, str]) -> Response:
-    body = json.dumps({"error": {"code": code_of(error), "message": message_of(error)}})
-    return Response(body, status, headers, media_type="application/json")

@@ -58,7 +58,9 @@ class FeedFreshness(NamedTuple):
         lacking = None
         if listed_at is not None:
             lacking = newest.unlisted_since(listed_at) if newest else listed_at
-        since = self._covered_since(newest)
+        since, covered = self.since, newest.covered_at if newest else None
+        if not (self.is_newest or covered is None or is_clock_ahead(covered, self.now)):
+            since = max(covered, since or covered)
         if since is None or is_clock_ahead(lacking, self.now):
             raise Unavailable("cannot determine the age of the oldest unpublished change")
         passed = self.now - min(since, lacking or since)
@@ -66,12 +68,6 @@ class FeedFreshness(NamedTuple):
         if seconds > most:
             raise Unavailable(f"the oldest unpublished change is {seconds} seconds old")
         return {"Age": str(seconds)}
-
-    def _covered_since(self, newest: FeedHead | None) -> datetime | None:
-        covered = newest.covered_at if newest else None
-        if self.is_newest or covered is None or is_clock_ahead(covered, self.now):
-            return self.since
-        return max(covered, self.since or covered)
 
 
 @dataclass(slots=True)

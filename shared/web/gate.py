@@ -118,7 +118,7 @@ class ApiMiddleware:
         except Exception as error:
             exchange.error = error
             report(error, exchange.request_id)
-            if exchange.has_started:
+            if exchange.status is not None:  # the headers have been sent
                 raise
             await errors.response(error)(scope, receive, exchange.send)
         finally:
@@ -208,11 +208,6 @@ class _Exchange:
         self.caller: Caller | None = None
         self._began = time.perf_counter()
 
-    @property
-    def has_started(self) -> bool:
-        """Whether the headers of the response have been sent."""
-        return self.status is not None
-
     async def send(self, message: Message) -> None:
         """Send a message, with the headers of every response (API-8)."""
         if message["type"] == "http.response.start":
@@ -233,11 +228,13 @@ class _Exchange:
         outcome = errors.code_of(self.error) if self.error else "ok"
         seconds = round(time.perf_counter() - self._began, 6)
         refused = _REFUSED.get(self.status or 0)
+        # The identifier in API Gateway's access log.
+        gateway_id = scope.get("aws.event", {}).get("requestContext", {}).get("requestId")
         line = logs.fields(
             metrics={"RequestSeconds": seconds} | ({refused: 1} if refused else {}),
             by={"Operation": operation or "none", "Outcome": outcome},
             request_id=self.request_id,
-            gateway_request_id=_gateway_request_id(scope),
+            gateway_request_id=None if gateway_id is None else str(gateway_id),
             tenant_id=self.caller.tenant_id if self.caller else None,
             key_id=self.caller.key_id if self.caller else None,
             source_ip=self.source_ip,
@@ -256,13 +253,6 @@ def _without_body(send: Send) -> Send:
         await send(message)
 
     return send_head
-
-
-def _gateway_request_id(scope: Scope) -> str | None:
-    """Return the request identifier in API Gateway's access log; None without a gateway."""
-    context = scope.get("aws.event", {}).get("requestContext", {})
-    request_id = context.get("requestId")
-    return None if request_id is None else str(request_id)
 
 
 def report(error: Exception, request_id: str) -> None:

@@ -143,7 +143,12 @@ class TenantLimiter:
         Raises `RateLimited` if there is none. If the buckets are unavailable, the request is
         admitted and a line is logged (AUTH-10).
         """
-        bucket = self._bucket(holder)
+        bucket = self._buckets.get(holder)
+        if bucket is None:
+            bucket = self._buckets[holder] = _LocalBucket(reserve=holder.reserve)
+        self._buckets.move_to_end(holder)
+        if len(self._buckets) > _BUCKETS_MAX:
+            self._buckets.popitem(last=False)
         bucket.count(self._now())
         async with bucket.turn:
             now = self._now()
@@ -183,15 +188,6 @@ class TenantLimiter:
         bucket.enter(lease, wanted, now)
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-
-    def _bucket(self, holder: BucketUser) -> _LocalBucket:
-        bucket = self._buckets.get(holder)
-        if bucket is None:
-            bucket = self._buckets[holder] = _LocalBucket(reserve=holder.reserve)
-        self._buckets.move_to_end(holder)
-        if len(self._buckets) > _BUCKETS_MAX:
-            self._buckets.popitem(last=False)
-        return bucket
 
     def _now(self) -> int:
         return microseconds(self._ports().now())

@@ -74,14 +74,6 @@ def repetition(request: Request, caller: Caller, raw: bytes) -> model.Idempotenc
         raise InvalidRequest(f"{IDEMPOTENCY_KEY}: {error}.") from None
 
 
-def mark_replayed(response: Response, *, is_replayed: bool) -> Response:
-    """Mark and count a response if it replays the result of an earlier request."""
-    if is_replayed:
-        response.headers[REPLAYED] = "true"
-        _log.info("replay", extra=_REPLAY)
-    return response
-
-
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -255,7 +247,10 @@ class ApiRoute(APIRoute):
             body = bodies.parse(request, raw)
             if self.body_field is None and body.raw and body.value != {}:
                 raise InvalidRequest("body: this endpoint accepts no body.")
-            call = self._approving(request, call, raw)
+            is_protected = self.serving.is_protected
+            approval = approvals.read_approval_header(request, raw, is_protected=is_protected)
+            if approval is not None:
+                call = call._replace(caller=replace(call.caller, approval=approval))
             is_repeatable = isinstance(operation, IdempotentOperation)
             once = repetition(request, call.caller, raw) if is_repeatable else None
             here = ApiRequest(request, call, body, once)
@@ -273,31 +268,31 @@ class ApiRoute(APIRoute):
         self, request: ApiRequest, answer: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response:
         try:
-            return mark_replayed(result_of(answer(request)), is_replayed=request.is_replayed)
+            response = result_of(answer(request))
         except ApprovalRequested as requested:
             return approvals.answer(requested)
         except RequestValidationError as error:
             # Not chained: the original repeats the caller's input.
             raise InvalidRequest(self._explain(error)) from None
+        if request.is_replayed:
+            response.headers[REPLAYED] = "true"
+            _log.info("replay", extra=_REPLAY)
+        return response
 
     def _take(self, call: Context, tokens: int) -> None:
         """Charge the cost of the request beyond its first token. Raises `RateLimited`."""
         if tokens:
             allowance.take(call.ports, call.caller, self.serving.purpose, tokens)
 
-    def _approving(self, request: Request, call: Context, raw: bytes) -> Context:
-        asked = approvals.read_approval_header(request, raw, is_protected=self.serving.is_protected)
-        return call if asked is None else call._replace(caller=replace(call.caller, approval=asked))
-
     def _explain(self, error: RequestValidationError) -> str:
-        fields = [] if self.body_field is None else [self.body_field]
-        allowed = _names(fields)
+        allowed = _names([] if self.body_field is None else [self.body_field])
         # Repeated faults give one sentence, and the number of sentences is limited.
         errors = error.errors()
         extra = (each["loc"][-1] for each in errors if each["type"] == _EXTRA)
         unknown = _quote_field_name(next(extra, None))
-        said = (_sentence(each, parameters=allowed, unknown=unknown) for each in errors)
-        sentences = dict.fromkeys(said)
+        sentences = dict.fromkeys(
+            _sentence(each, parameters=allowed, unknown=unknown) for each in errors
+        )
         return " ".join(islice(sentences, _SENTENCES_MAX))
 
 

@@ -7,7 +7,7 @@ separate function, because they may wait for an identity provider.
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 from starlette.requests import Request
@@ -112,7 +112,15 @@ class SignIn:
         headers = {"Cache-Control": "no-store"}
         if begun is None:
             return Response(headers=headers)
-        return JSONResponse(_token_response(begun, self._ports()), headers=headers)
+        left = begun.session.expires_at - self._ports().now()
+        body = {
+            "access_token": begun.secret,
+            "issued_token_type": sign_in.ACCESS_TOKEN,
+            "token_type": "Bearer",
+            "expires_in": max(0, int(left.total_seconds())),
+            "scope": " ".join(begun.role.scopes),
+        }
+        return JSONResponse(body, headers=headers)
 
     async def _redeem(self, request: Request, raw: bytes) -> StartedSession | None:
         """Return a session; None after a logout.
@@ -164,17 +172,6 @@ def _providers(ports: Callable[[], Ports], request: Request) -> Response:
     found = sign_in.list_sign_in_providers(ports(), query["tenant"])
     shown = [{name: getattr(each, name) for name in _SHOWN} for each in found]
     return JSONResponse({"identity_providers": shown})
-
-
-def _token_response(session: StartedSession, ports: Ports) -> dict[str, Any]:
-    left = session.session.expires_at - ports.now()
-    return {
-        "access_token": session.secret,
-        "issued_token_type": sign_in.ACCESS_TOKEN,
-        "token_type": "Bearer",
-        "expires_in": max(0, int(left.total_seconds())),
-        "scope": " ".join(session.role.scopes),
-    }
 
 
 def _error(status: int, code: str, description: str) -> Response:

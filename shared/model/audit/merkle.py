@@ -98,7 +98,8 @@ def extends(prior: int, prior_root: bytes, size: int, root: bytes, path: Sequenc
     if not 0 < prior < size or not path:
         return False
     hashes = [prior_root, *path] if prior.bit_count() == 1 else [*path]
-    shift = _trailing_ones(prior - 1)
+    # The number of ones at the end of `prior - 1`.
+    shift = (~(prior - 1) & prior).bit_length() - 1
     first, last = prior - 1 >> shift, size - 1 >> shift
     old = new = hashes[0]
     for each in hashes[1:]:
@@ -112,10 +113,6 @@ def extends(prior: int, prior_root: bytes, size: int, root: bytes, path: Sequenc
             new = node(new, each)
         first, last = first >> 1, last >> 1
     return (old, new, last) == (prior_root, root, 0)
-
-
-def _trailing_ones(number: int) -> int:
-    return (~number & number + 1).bit_length() - 1
 
 
 def _split(size: int) -> int:

@@ -56,24 +56,22 @@ class WitnessPolicy:
             raise ValueError(
                 f"the quorum must be followed by 1 to {WITNESSES_MAX} pairs of key and URL"
             )
-        pairs = zip(rest[::2], rest[1::2], strict=True)
-        found = cls(number(quorum), tuple(_witness(*each) for each in pairs))
-        if not 1 <= found.quorum <= len(found.witnesses):
+        count, witnesses = number(quorum), list[Witness]()
+        for key, url in zip(rest[::2], rest[1::2], strict=True):
+            try:
+                parsed = NoteKey.parse(key, checkpoint.COSIGNATURE)
+            except ValueError:
+                raise ValueError(f"{key} is not the verifier key of a witness (type 4)") from None
+            parts = urlsplit(url)
+            is_http = parts.scheme in ("http", "https") and parts.hostname
+            if not is_http or parts.query or parts.fragment:
+                raise ValueError(f"{url} is not a URL such as https://witness.example")
+            witnesses.append(Witness(parsed, url.rstrip("/")))
+        if not 1 <= count <= len(witnesses):
             raise ValueError("the quorum must be at least 1, and at most the number of witnesses")
-        if len({each.key for each in found.witnesses}) != len(found.witnesses):
+        if len({each.key for each in witnesses}) != len(witnesses):
             raise ValueError("a witness is repeated")
-        return found
-
-
-def _witness(key: str, url: str) -> Witness:
-    try:
-        parsed = NoteKey.parse(key, checkpoint.COSIGNATURE)
-    except ValueError:
-        raise ValueError(f"{key} is not the verifier key of a witness (type 4)") from None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"{url} is not a URL such as https://witness.example")
-    return Witness(parsed, url.rstrip("/"))
+        return cls(count, tuple(witnesses))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ early.
 """
 
 import struct
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -47,17 +46,16 @@ def record_advance(
     """
     if sequence is None or sequence > _SEQUENCE_MAX:
         return b""
-    kept = [each for each in advances(data) if each.sequence <= sequence]
-    if not kept or kept[-1].sequence < sequence:
+    pairs = [each for each in advances(data) if each.sequence <= sequence]
+    if not pairs or pairs[-1].sequence < sequence:
         # The clocks of two servers may differ.
-        second = max(int(now.timestamp()), kept[-1].second if kept else 0)
+        second = max(int(now.timestamp()), pairs[-1].second if pairs else 0)
         # After a higher sequence, the authorizer may have had this entry for a long time.
-        is_upper_bound = previous is not None and (not kept or previous > sequence)
-        kept.append(Advance(sequence, second, is_upper_bound))
-    if len(kept) > PAIRS_MAX:
-        kept = [each._replace(is_upper_bound=True) for each in kept[1:_THINNED:2]] + kept[_THINNED:]
-    return b"".join(_pack(kept))
-
-
-def _pack(pairs: list[Advance]) -> Iterator[bytes]:
-    return (_PAIR.pack(each.sequence << 1 | each.is_upper_bound, each.second) for each in pairs)
+        is_upper_bound = previous is not None and (not pairs or previous > sequence)
+        pairs.append(Advance(sequence, second, is_upper_bound))
+    if len(pairs) > PAIRS_MAX:
+        thinned = [each._replace(is_upper_bound=True) for each in pairs[1:_THINNED:2]]
+        pairs = thinned + pairs[_THINNED:]
+    return b"".join(
+        _PAIR.pack(each.sequence << 1 | each.is_upper_bound, each.second) for each in pairs
+    )

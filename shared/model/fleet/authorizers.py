@@ -174,9 +174,12 @@ class Authorizer(Record):
         Reports of another key, or without a key, are dropped if the key changes.
         """
         key = (description.public_key, description.key_verified)
-        before = self if key == (self.any_key, self.key_verified) else self._without_report()
+        previous = self
+        if key != (self.any_key, self.key_verified):
+            at = self.registered_at, self.last_seen_at, self.stored
+            previous = Authorizer(self.id, self.name, self.owner, *at, key_id=self.key_id)
         return replace(
-            before,
+            previous,
             type=description.type,
             program_version=description.program_version,
             **_key(description),
@@ -187,10 +190,6 @@ class Authorizer(Record):
             version=self.version + 1,
             stored=int(now.timestamp()),
         )
-
-    def _without_report(self) -> "Authorizer":
-        at = self.registered_at, self.last_seen_at, self.stored
-        return Authorizer(self.id, self.name, self.owner, *at, key_id=self.key_id)
 
     def with_heartbeat(
         self, beat: Heartbeat, now: datetime, *, relay: str, equivocation: bool

@@ -39,7 +39,10 @@ def verify_registration(
             *_bytes(statement), tenant_id=tenant_id, now=now
         )
     except NotTrusted as refused:
-        why = _REGISTRATION.get(refused.reason) or _clock(now)
+        why = _REGISTRATION.get(refused.reason) or (
+            "the clock is wrong, or the proof is more than five minutes old; the time is"
+            f" {times.format_utc(now)}."
+        )
         raise InvalidRequest(f"proof: {refused.reason}: {why}") from None
     if proof.name != description.name:
         raise InvalidRequest("proof: it must have the name of the registration.")
@@ -90,8 +93,3 @@ def _bytes(statement: SignedStatement) -> tuple[bytes, bytes]:
     except ValueError:
         raise NotTrusted(RootReason.SIGNATURE) from None
     return payload, signature
-
-
-def _clock(now: datetime) -> str:
-    time = times.format_utc(now)
-    return f"the clock is wrong, or the proof is more than five minutes old; the time is {time}."

@@ -112,6 +112,15 @@ def propagation(
 def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
     """Return the propagation of an entry among these authorizers."""
     lagging = [each for each in status if each.enforcement is not EnforcementState.ENFORCED]
+    most_urgent = heapq.nsmallest(
+        LAGGING_MAX,
+        lagging,
+        key=lambda each: (
+            each.enforcement is EnforcementState.FAIL_CLOSED,
+            each.authorizer.last_seen_at,
+            each.authorizer.id,
+        ),
+    )
     fail_closed = sum(each.enforcement is EnforcementState.FAIL_CLOSED for each in lagging)
     return Propagation(
         total=len(status),
@@ -119,7 +128,7 @@ def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
         fail_closed=fail_closed,
         unknown=len(lagging) - fail_closed,
         key_unverified=sum(not each.authorizer.key_verified for each in status),
-        lagging_authorizers=tuple(heapq.nsmallest(LAGGING_MAX, lagging, key=_urgency)),
+        lagging_authorizers=tuple(most_urgent),
         unsupported=sum(each.enforcement is EnforcementState.UNSUPPORTED for each in lagging),
     )
 
@@ -275,26 +284,15 @@ def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
 
 def _find_fail_closed_at(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
     seconds, visible_at = authorizer.max_staleness_seconds, entry.issued_at + VISIBLE_AFTER
-    if seconds is None or authorizer.fail_open or _contradicts(authorizer, entry):
+    # A client of this feed does not report these states.
+    is_wrong = (
+        authorizer.equivocation
+        or (authorizer.sequence or 0) >= entry.sequence
+        or (authorizer.verified_at is not None and authorizer.verified_at > visible_at)
+    )
+    if seconds is None or authorizer.fail_open or is_wrong:
         return None
     try:
         return visible_at + timedelta(seconds=seconds)
     except OverflowError:
         return None
-
-
-def _contradicts(authorizer: Authorizer, entry: PublishedEntry) -> bool:
-    """Return whether its report shows incorrect behavior for a client of this feed."""
-    if authorizer.equivocation or (authorizer.sequence or 0) >= entry.sequence:
-        return True
-    confirmed_at = authorizer.verified_at
-    return confirmed_at is not None and confirmed_at > entry.issued_at + VISIBLE_AFTER
-
-
-def _urgency(status: AuthorizerStatus) -> tuple[bool, datetime, str]:
-    authorizer = status.authorizer
-    return (
-        status.enforcement is EnforcementState.FAIL_CLOSED,
-        authorizer.last_seen_at,
-        authorizer.id,
-    )

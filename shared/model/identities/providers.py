@@ -166,15 +166,11 @@ def _holds(value: str, claim: object) -> bool:
 
     `*` at the end of `value` matches any text. Numbers and booleans never match.
     """
-    if isinstance(claim, list):
-        return any(_is_text(value, each) for each in claim)
-    return _is_text(value, claim)
-
-
-def _is_text(value: str, claim: object) -> bool:
-    if not isinstance(claim, str):
-        return False
-    return claim.startswith(value[:-1]) if value.endswith(_ANY) else claim == value
+    claims = claim if isinstance(claim, list) else [claim]
+    texts = [each for each in claims if isinstance(each, str)]
+    if value.endswith(_ANY):
+        return any(each.startswith(value[:-1]) for each in texts)
+    return value in texts
 
 
 PROVIDERS_MAX: Final = 10
@@ -342,16 +338,12 @@ def public_keys(value: Mapping[str, object]) -> dict[str, Value]:
     usable = [each for alike in usable_keys({"keys": keys}).values() for each in alike]
     if not 1 <= len(usable) <= KEYS_MAX:
         raise ValueError(f"must have 1 to {KEYS_MAX} keys that check signatures, with a kid each")
-    return {"keys": [_public(each) for each in usable]}
-
-
-def _public(key: Mapping[str, Any]) -> dict[str, Value]:
-    members: dict[str, Value] = {
-        name: key[name] for name in _PUBLIC if isinstance(key.get(name), str)
-    }
-    if any(len(str(each)) > _MEMBER_MAX for each in members.values()):
+    public = [
+        {name: key[name] for name in _PUBLIC if isinstance(key.get(name), str)} for key in usable
+    ]
+    if any(len(member) > _MEMBER_MAX for key in public for member in key.values()):
         raise ValueError(f"must have members of at most {_MEMBER_MAX} characters")
-    return members
+    return {"keys": [*public]}
 
 
 def providers(tenant_id: str) -> Partition:

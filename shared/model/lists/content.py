@@ -280,7 +280,19 @@ class SrlState:
 
         The signature covers everything after it.
         """
-        return signed_blob(self._members(), PREFIX, seed=seed)
+        members: dict[str, Any] = {
+            "Tenant": self.tenant_id,
+            "Version": self.version,
+            "IssuedAt": times.format_utc(self.issued_at),
+            "Ends": self.ends,
+            "Signers": self.signers,
+            "SrlSigners": [each.to_item() for each in self.srl_signers],
+            "Tombstones": self.tombstones.members(),
+            "Sequence": self.sequence,
+        }
+        if (log := self.log) is not None:
+            members["Log"] = {"Generation": log.generation, "Size": log.size, "Root": log.root}
+        return signed_blob(members, PREFIX, seed=seed)
 
     @classmethod
     def verify_and_decode(
@@ -291,7 +303,12 @@ class SrlState:
         Raises `BlobNotSigned` if the key did not sign it, and `DataCorrupt` if it is the state of
         another SRL.
         """
-        members = open_blob(blob, PREFIX, public_key=public_key)
+        signature, signed = blob[:SIGNATURE_BYTES], blob[SIGNATURE_BYTES:]
+        try:
+            Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
+        except InvalidSignature:
+            raise BlobNotSigned("a signed blob is not signed by a signer of this tenant") from None
+        members = read_unverified_members(blob, PREFIX)
         try:
             state = cls(
                 members["Tenant"],
@@ -309,18 +326,6 @@ class SrlState:
         if (state.tenant_id, state.version) != (tenant_id, version):
             raise DataCorrupt("a blob contains the state of another SRL")
         return state
-
-    def _members(self) -> dict[str, Any]:
-        return _log_members(self.log) | {
-            "Tenant": self.tenant_id,
-            "Version": self.version,
-            "IssuedAt": times.format_utc(self.issued_at),
-            "Ends": self.ends,
-            "Signers": self.signers,
-            "SrlSigners": [each.to_item() for each in self.srl_signers],
-            "Tombstones": self.tombstones.members(),
-            "Sequence": self.sequence,
-        }
 
 
 def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
@@ -346,14 +351,8 @@ def read_unverified_checkpoint(blob: bytes, tenant_id: str) -> LogAnchor | None:
         raise DataCorrupt("an SRL state is malformed") from None
 
 
-def _log_members(log: PinnedCheckpoint | None) -> dict[str, Any]:
-    if log is None:
-        return {}
-    return {"Log": {"Generation": log.generation, "Size": log.size, "Root": log.root}}
-
-
 def _log_of(members: Mapping[str, Any]) -> PinnedCheckpoint | None:
-    """Parse the output of `_log_members`. Raises `KeyError`, `TypeError`, `ValueError`."""
+    """Return the checkpoint in a state. Raises `KeyError`, `TypeError`, `ValueError`."""
     if "Log" not in members:
         return None
     log = members["Log"]
@@ -368,19 +367,6 @@ def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> by
     """Return the blob of these members, signed with the seed (32 bytes)."""
     signed = prefix + cbor2.dumps(members, canonical=True)
     return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
-
-
-def open_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
-    """Verify a blob, and return its members.
-
-    Raises `BlobNotSigned` if the key did not sign the blob, `DataCorrupt`.
-    """
-    signature, signed = blob[:SIGNATURE_BYTES], blob[SIGNATURE_BYTES:]
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
-    except InvalidSignature:
-        raise BlobNotSigned("a signed blob is not signed by a signer of this tenant") from None
-    return read_unverified_members(blob, prefix)
 
 
 def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -133,8 +133,6 @@ def archive(tenant_id: str, status: SrlSignerStatus) -> Partition:
 
 
 _DOMAIN: Final = b"rescind-srl-signer-v1\n"
-_TEXTS: Final = ("KeyId", "Tenant")
-_KEYS: Final = ("Previous", "PublicKey")
 
 # A statement in the form of the API: `Payload` and `Signature`, both base64.
 Form = Mapping[str, str]
@@ -197,25 +195,24 @@ class SuccessionStatement:
     @classmethod
     def _decode(cls, data: bytes) -> Self:
         try:
-            statement = cls._of(wire.decode(data))
+            members = wire.decode(data)
+            key_id, tenant_id = members["KeyId"], members["Tenant"]
+            previous, public_key = members["Previous"], members["PublicKey"]
+            number = members["Number"]
+            is_text = {type(key_id), type(tenant_id)} == {str}
+            if not is_text or type(number) is not int or number < 1:
+                raise TypeError("a member is of another type")
+            are_bytes = {type(previous), type(public_key)} == {bytes}
+            if not (are_bytes and ed25519.is_safe(previous) and ed25519.is_safe(public_key)):
+                raise TypeError("a public key is not acceptable")
+            issued_at = wire.moment(members, "IssuedAt")
+            statement = cls(tenant_id, number, key_id, public_key, previous, issued_at)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a succession statement: {error}") from None
         # A difference means other members, which the service never signs.
         if statement.encode() != data:
             raise ValueError("a succession statement has unexpected members")
         return statement
-
-    @classmethod
-    def _of(cls, members: Any) -> Self:
-        texts = [members[name] for name in _TEXTS]
-        keys = [members[name] for name in _KEYS]
-        number = members["Number"]
-        if set(map(type, texts)) != {str} or type(number) is not int or number < 1:
-            raise TypeError("a member is of another type")
-        if set(map(type, keys)) != {bytes} or not all(map(ed25519.is_safe, keys)):
-            raise TypeError("a public key is not acceptable")
-        key_id, tenant_id = texts
-        return cls(tenant_id, number, key_id, keys[1], keys[0], wire.moment(members, "IssuedAt"))
 
 
 def follow(

@@ -64,9 +64,17 @@ def verify_by_one_of(
     """Verify an SRL signed with any of several keys, as `verify` does."""
     shown, encoded, signature = _open(body)
     signer = _signer(encoded, signature, public_keys)
-    members = _decode(encoded)
+    try:
+        members = cbor2.loads(encoded)
+        # A difference means duplicate keys, tags, or another order.
+        if cbor2.dumps(members, canonical=True) != encoded:
+            raise ValueError("another encoding is canonical")
+    except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
+        problem = "Payload is not deterministically encoded CBOR"
+        raise InvalidSrl(SrlReason.ENCODING, problem) from None
     payload = _content(members)
-    if not _same(shown, members):
+    # Python has `1 == True == 1.0`, but only an integer was signed.
+    if shown != members or type(shown["Version"]) is not int:
         raise InvalidSrl(SrlReason.MIXED, "payload differs from the signed Payload")
     _check(payload, now)
     if payload.version < min_version:
@@ -154,17 +162,6 @@ def _signer(data: bytes, signature: bytes, public_keys: Iterable[bytes]) -> byte
     raise InvalidSrl(SrlReason.SIGNATURE, "none of the given keys made the signature")
 
 
-def _decode(data: bytes) -> Any:
-    try:
-        members = cbor2.loads(data)
-        # A difference means duplicate keys, tags, or another order.
-        if cbor2.dumps(members, canonical=True) == data:
-            return members
-    except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
-        pass
-    raise InvalidSrl(SrlReason.ENCODING, "Payload is not deterministically encoded CBOR")
-
-
 def _content(members: Any) -> Payload:
     try:
         version, issued_at, expires_at, revoked_ids = _members(
@@ -172,16 +169,12 @@ def _content(members: Any) -> Payload:
         )
         if type(version) is not int or version < 1:
             raise TypeError("Version is a positive integer")
-        if not _are_warrant_ids(revoked_ids):
+        is_texts = isinstance(revoked_ids, list) and set(map(type, revoked_ids)) <= {str}
+        if not (is_texts and identifiers.are_warrant_ids(revoked_ids)):
             raise TypeError("RevokedIDs is an array of warrant identifiers")
         return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
     except (TypeError, ValueError) as error:
         raise InvalidSrl(SrlReason.CONTENT, f"the signed content is not an SRL: {error}") from None
-
-
-def _are_warrant_ids(values: Any) -> bool:
-    is_texts = isinstance(values, list) and set(map(type, values)) <= {str}
-    return is_texts and identifiers.are_warrant_ids(values)
 
 
 def _moment(value: Any) -> datetime:
@@ -193,27 +186,12 @@ def _moment(value: Any) -> datetime:
     return moment
 
 
-def _same(payload: Any, members: dict[str, Any]) -> bool:
-    # Python has `1 == True == 1.0`, but only an integer was signed.
-    return bool(payload == members) and type(payload["Version"]) is int
-
-
 def _check(payload: Payload, now: datetime) -> None:
-    _check_order(payload)
-    _check_times(payload, now)
-    if payload.version > VERSION_MAX:
-        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is too high")
-
-
-def _check_order(payload: Payload) -> None:
     ids = payload.revoked_ids
     if not all(map(lt, ids, islice(ids, 1, None))):
         raise InvalidSrl(
             SrlReason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
         )
-
-
-def _check_times(payload: Payload, now: datetime) -> None:
     lifetime = payload.expires_at - payload.issued_at
     # An SRL with a longer lifetime could be replayed in place of all later ones.
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
@@ -224,6 +202,8 @@ def _check_times(payload: Payload, now: datetime) -> None:
         )
     if payload.expires_at <= now:
         raise InvalidSrl(SrlReason.EXPIRED, f"expired at {times.format_utc(payload.expires_at)}")
+    if payload.version > VERSION_MAX:
+        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is too high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,37 +248,27 @@ def verify_next(
     be below the version of `last_accepted`, equal with different content, or more than `max_step`
     above it. Raises `InvalidSrl`, also if a check of `verify` fails.
     """
-    before = (
-        (last_accepted.statements, last_accepted.revoked)
-        if last_accepted
-        else ((), frozenset[bytes]())
-    )
-    revoked = before[1] | policy.reported.revoked
-    statements = [*before[0], *policy.reported.statements]
-    signed = srl_statements.authors(statements) | (
-        {last_accepted.signer} if last_accepted else set()
-    )
-    kept = before[1] | revoked & signed
-    believed = srl_statements.follow(policy.pinned, statements, revoked_keys=revoked)
-    verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
+    statements, revoked_before = list(policy.reported.statements), frozenset[bytes]()
+    signers = set[bytes]()
+    if last_accepted is not None:
+        statements = [*last_accepted.statements, *statements]
+        revoked_before, signers = last_accepted.revoked, {last_accepted.signer}
+    revoked = revoked_before | policy.reported.revoked
+    signers |= srl_statements.authors(statements)
+    chains = srl_statements.follow(policy.pinned, statements, revoked_keys=revoked)
+    verified = verify_by_one_of(body, public_keys=chains, now=now, min_version=policy.min_version)
     version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()
     if last_accepted is not None:
-        _check_step(version, sha256, last_accepted, policy.max_step)
-    chain = tuple(believed[verified.signer])
-    return verified.payload, LastAcceptedSrl(version, sha256, verified.signer, chain, kept)
-
-
-def _check_step(version: int, sha256: str, last_accepted: LastAcceptedSrl, max_step: int) -> None:
-    if version < last_accepted.version:
-        raise InvalidSrl(
-            SrlReason.ROLLBACK, f"version {version} is older than {last_accepted.version}"
-        )
-    if version == last_accepted.version and sha256 != last_accepted.sha256:
-        raise InvalidSrl(
-            SrlReason.EQUIVOCATION, f"another SRL of version {version} was accepted before"
-        )
-    if version - last_accepted.version > max_step:
-        raise InvalidSrl(
-            SrlReason.STEP,
-            f"version {version} is {version - last_accepted.version} above the last version",
-        )
+        step = version - last_accepted.version
+        if step < 0:
+            raise InvalidSrl(
+                SrlReason.ROLLBACK, f"version {version} is older than {last_accepted.version}"
+            )
+        if not step and sha256 != last_accepted.sha256:
+            raise InvalidSrl(
+                SrlReason.EQUIVOCATION, f"another SRL of version {version} was accepted before"
+            )
+        if step > policy.max_step:
+            raise InvalidSrl(SrlReason.STEP, f"version {version} is {step} above the last version")
+    chain, ended = tuple(chains[verified.signer]), revoked_before | revoked & signers
+    return verified.payload, LastAcceptedSrl(version, sha256, verified.signer, chain, ended)

@@ -118,21 +118,14 @@ def apply_responses(
         after = replace(after, attempts=failures, next_attempt_at=next_attempt_at)
     elif judged:
         after = replace(after, attempts=0)
-    return _apply_failure_policy(
-        after, is_gone=DeliveryDecision.GONE in judged, is_attempted=bool(judged), now=now
-    )
-
-
-def _apply_failure_policy(
-    webhook: Webhook, *, is_gone: bool, is_attempted: bool, now: datetime
-) -> WebhookProgress:
-    """Return the webhook, disabled if it responded 410 or accepted no event for a day."""
-    since = webhook.failing_since
-    is_failing = is_attempted and since is not None and now - since >= PATIENCE
-    if not (is_gone or is_failing):
-        return WebhookProgress(webhook, None)
-    cause = DisableReason.GONE if is_gone else DisableReason.FAILING
-    return WebhookProgress(webhook.disable(cause), cause)
+    # The webhook is disabled if it responded 410, or accepted no event for a day.
+    since = after.failing_since
+    cause: DisableReason | None = None
+    if DeliveryDecision.GONE in judged:
+        cause = DisableReason.GONE
+    elif judged and since is not None and now - since >= PATIENCE:
+        cause = DisableReason.FAILING
+    return WebhookProgress(after.disable(cause) if cause else after, cause)
 
 
 def delivery(
@@ -144,14 +137,9 @@ def delivery(
     given_up: bool,
 ) -> Delivery:
     """Return the delivery to show after an attempt. `previous` is the last shown delivery."""
-    accepted = judge(answer) is DeliveryDecision.ACCEPTED
-    state = (
-        DeliveryState.DELIVERED
-        if accepted
-        else DeliveryState.FAILED
-        if given_up
-        else DeliveryState.RETRYING
-    )
+    state = DeliveryState.FAILED if given_up else DeliveryState.RETRYING
+    if judge(answer) is DeliveryDecision.ACCEPTED:
+        state = DeliveryState.DELIVERED
     return Delivery(
         id=event.entry.id,
         index=event.index,

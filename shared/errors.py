@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 
 
 class RescindError(Exception):
-    """The base of all errors that this service raises."""
+    """The base of all errors that this service raises. `says` is the message by default."""
+
+    says: ClassVar[str] = ""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.says)
 
 
 class RequestError(RescindError):
@@ -60,20 +65,14 @@ class InvalidApiKey(RequestError):
     """The API key is not accepted. Only its holder is told the reason (AUTH-2)."""
 
     code = "invalid_api_key"
-
-    def __init__(self, message: str = "The provided API key is invalid.") -> None:
-        super().__init__(message)
+    says = "The provided API key is invalid."
 
 
 class ReauthenticationRequired(RequestError):
     """The person signed in too long ago for this action (AUTH-17)."""
 
     code = "reauthentication_required"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Sign in again; this action requires a sign-in within the last 15 minutes."
-        )
+    says = "Sign in again; this action requires a sign-in within the last 15 minutes."
 
 
 class InsufficientScope(RequestError):
@@ -97,9 +96,7 @@ class NotFound(RequestError):
     """The tenant has no such resource, or there is no such route."""
 
     code = "not_found"
-
-    def __init__(self, message: str = "The resource does not exist.") -> None:
-        super().__init__(message)
+    says = "The resource does not exist."
 
 
 class Gone(RequestError):
@@ -131,13 +128,10 @@ class TooFewApprovers(RequestError):
     """Fewer than two people could approve protected actions (APPROVAL-5)."""
 
     code = "too_few_approvers"
-
-    def __init__(
-        self,
-        message: str = "Fewer than two people could approve protected actions. First have another "
-        "person with the role admin sign in.",
-    ) -> None:
-        super().__init__(message)
+    says = (
+        "Fewer than two people could approve protected actions. First have another person with the "
+        "role admin sign in."
+    )
 
 
 class ListFull(RequestError):
@@ -184,10 +178,7 @@ class Unavailable(RescindError):
 
     code = "unavailable"
     retry_after = 1
-    says: ClassVar[str] = "The service cannot answer now; retry."
-
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or self.says)
+    says = "The service cannot answer now; retry."
 
 
 class DataCorrupt(Unavailable):
@@ -233,8 +224,7 @@ class PreconditionFailed(RescindError):
 class BlobExists(RescindError):
     """A blob of this name exists, and blobs never change."""
 
-    def __init__(self) -> None:
-        super().__init__("a blob of this name exists")
+    says = "a blob of this name exists"
 
 
 class SrlReason(StrEnum):

@@ -87,8 +87,8 @@ class Mode(StrEnum):
     STANDBY = "standby"
 
 
-class LeaderRole(StrEnum):
-    """Whether a server may become the leader."""
+class Switch(StrEnum):
+    """Whether a feature is used."""
 
     ON = "on"
     OFF = "off"
@@ -205,9 +205,9 @@ def mode(environment: Mapping[str, str]) -> Mode:
     return _read_choice(_MODE, Mode.OPEN, environment)
 
 
-def duties(environment: Mapping[str, str]) -> LeaderRole:
+def duties(environment: Mapping[str, str]) -> Switch:
     """Return whether this process may lead. Raises `InvalidSettings`."""
-    return _read_choice(_DUTIES, LeaderRole.ON, environment)
+    return _read_choice(_DUTIES, Switch.ON, environment)
 
 
 def _read_choice(name: str, default: _Choice, environment: Mapping[str, str]) -> _Choice:
@@ -229,10 +229,7 @@ def pool_size(environment: Mapping[str, str]) -> int:
 
 def uses_prepared_statements(environment: Mapping[str, str]) -> bool:
     """Return whether PostgreSQL statements are prepared. Raises `InvalidSettings`."""
-    value = environment.get(_PREPARE, "on")
-    if value not in ("on", "off"):
-        raise InvalidSettings(f"{_PREPARE} is not valid; set it to on or off")
-    return value == "on"
+    return _read_choice(_PREPARE, Switch.ON, environment) is Switch.ON
 
 
 def base_path(environment: Mapping[str, str]) -> str:

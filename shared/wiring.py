@@ -37,7 +37,7 @@ from shared.ports.outside import (
 )
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.settings import LeaderRole, Mode, Settings, Uri
+from shared.settings import Mode, Settings, Switch, Uri
 
 C = TypeVar("C")
 
@@ -218,7 +218,7 @@ def is_near() -> bool:
 
 def may_lead() -> bool:
     """Return whether this server may lead (`RESCIND_LEADER_ELIGIBLE`). Raises `InvalidSettings`."""
-    return environment.duties(os.environ) is LeaderRole.ON
+    return environment.duties(os.environ) is Switch.ON
 
 
 def assemble(settings: Settings) -> Ports:
@@ -230,7 +230,15 @@ def assemble(settings: Settings) -> Ports:
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # The key wrapper first, because without it no other file may be created.
     sealer = _KEYS[settings.key_wrapper.scheme](settings.key_wrapper.location)
-    root = _root(settings)
+    root = None
+    if settings.root is None:
+        default = default_root(settings)
+        if default is not None and default.exists():
+            root = _root_file(str(default), None)
+    elif settings.root.scheme != _OFFLINE:
+        file = settings.root_passphrase
+        passphrase = read_passphrase(Path(file)) if file else None
+        root = _ROOTS[settings.root.scheme](settings.root.location, passphrase)
     with ExitStack() as opened:
         with _naming("RESCIND_STORE", settings.store):
             store, buckets, usage, gather = open_store(settings.store.location, opened)
@@ -473,17 +481,6 @@ def _vault(location: str) -> KeyWrapper:
     from shared.adapters import vault
 
     return vault.VaultSealer(location, os.environ)
-
-
-def _root(settings: Settings) -> RootSigner | None:
-    file = default_root(settings)
-    if settings.root is None:
-        return _root_file(str(file), None) if file is not None and file.exists() else None
-    if settings.root.scheme == _OFFLINE:
-        return None
-    named = settings.root_passphrase
-    passphrase = read_passphrase(Path(named)) if named else None
-    return _ROOTS[settings.root.scheme](settings.root.location, passphrase)
 
 
 def _root_file(file: str, passphrase: bytes | None) -> RootSigner:

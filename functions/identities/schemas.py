@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
+from shared.model import text
 from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
@@ -11,8 +12,7 @@ from shared.model.identities import providers
 from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.people import PersonStatus
 from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
-from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
-from shared.model.identities.roles import name as role_name
+from shared.model.identities.roles import LIMITS_MAX, PREFIX_PATTERN, Role
 from shared.operations.access.made_keys import DisabledPerson
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.api_keys import GivenScopes
@@ -145,8 +145,10 @@ _ROLE_SHOWN: Final[dict[str, JsonValue]] = {"name": "paris", **_OWN_ROLE, "is_bu
 
 RoleName = Annotated[
     str,
-    Field(description="Name of the role.", json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
-    AfterValidator(role_name),
+    Field(
+        description="Name of the role.", json_schema_extra={"pattern": f"^{text.LABEL_PATTERN}$"}
+    ),
+    AfterValidator(text.label),
 ]
 ProviderId = Annotated[
     str, field("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))

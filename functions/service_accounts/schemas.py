@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model import service_accounts
+from shared.model import text
 from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import AccountStatus
 from shared.web.fields import (
@@ -22,7 +22,7 @@ from shared.web.fields import (
 )
 from shared.web.paging import PageBody
 
-_PATTERN: Final[dict[str, JsonValue]] = {"pattern": f"^{service_accounts.NAME_PATTERN}$"}
+_PATTERN: Final[dict[str, JsonValue]] = {"pattern": f"^{text.LABEL_PATTERN}$"}
 _ACCOUNT: Final[dict[str, JsonValue]] = {
     "id": sample(SERVICE_ACCOUNT),
     "name": "billing",
@@ -35,9 +35,7 @@ _ACCOUNT: Final[dict[str, JsonValue]] = {
 ServiceAccountId = Annotated[
     str, field("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
 ]
-AccountName = Annotated[
-    str, AfterValidator(service_accounts.name), Field(json_schema_extra=_PATTERN)
-]
+AccountName = Annotated[str, AfterValidator(text.label), Field(json_schema_extra=_PATTERN)]
 
 
 class CreateServiceAccount(RequestBody):

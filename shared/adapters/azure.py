@@ -26,6 +26,7 @@ R = TypeVar("R")
 _LOCATION: Final = re.compile(
     r"(?P<account>[a-z0-9]{3,24})/(?P<container>(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*)"
 )
+_LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _CONNECT_SECONDS: Final = 1
 # Per attempt: the same as the read timeout of S3.
 _ATTEMPT_SECONDS: Final = 10
@@ -59,6 +60,14 @@ class AzureBlobs:
             raise InvalidSettings(
                 "RESCIND_BLOBS is not valid; set it to azure:<account>/<container>."
             )
+        endpoint = urlsplit(os.environ.get("AZURE_STORAGE_ENDPOINT", "https://default"))
+        # On this machine, TLS is not needed.
+        is_plain = endpoint.scheme == "http" and endpoint.hostname in _LOCAL_HOSTS
+        if not (is_plain or (endpoint.scheme == "https" and endpoint.hostname)):
+            raise InvalidSettings(
+                "AZURE_STORAGE_ENDPOINT is not valid; set it to an address such as"
+                " https://<account>.blob.core.windows.net."
+            )
         self._patience = patience
         try:
             self._store = AzureStore(
@@ -67,7 +76,7 @@ class AzureBlobs:
                 client_options={
                     "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
                     "timeout": timedelta(seconds=_ATTEMPT_SECONDS),
-                    "allow_http": _is_plain(os.environ.get("AZURE_STORAGE_ENDPOINT")),
+                    "allow_http": is_plain,
                 },
                 retry_config={"max_retries": 0},
             )
@@ -180,23 +189,6 @@ class AzureBlobs:
                 if said in _WORDS or not isinstance(error, GenericError | AlreadyExistsError):
                     break
         raise Unavailable(f"{Unavailable.says} (Azure: {said})") from AzureError(fault)
-
-
-def _is_plain(endpoint: str | None) -> bool:
-    """Return whether the endpoint is on this machine without TLS.
-
-    Raises `InvalidSettings`.
-    """
-    if endpoint is None:
-        return False
-    parts = urlsplit(endpoint)
-    is_plain = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (is_plain or (parts.scheme == "https" and parts.hostname)):
-        raise InvalidSettings(
-            "AZURE_STORAGE_ENDPOINT is not valid; set it to an address such as"
-            " https://<account>.blob.core.windows.net."
-        )
-    return is_plain
 
 
 def _code(error: BaseException) -> str:

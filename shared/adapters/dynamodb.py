@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from botocore.exceptions import ClientError
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _MOST_KEYS_IN_A_BATCH = 100
-
-_Ask: TypeAlias = Callable[..., dict[str, Any]]
 
 # Cancellation reasons after which a retry may succeed.
 _PASSING = frozenset(
@@ -231,7 +229,9 @@ class DynamoStore:
             for each in page["Items"]:
                 yield Address(table, each["pk"]["S"], each["sk"]["S"]), decode_item(each)
 
-    def _answers(self, request: dict[str, Any], ask: _Ask) -> Iterator[dict[str, Any]]:
+    def _answers(
+        self, request: dict[str, Any], ask: Callable[..., dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
         while True:
             with translating_errors():
                 page = ask(**request)

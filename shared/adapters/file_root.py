@@ -7,7 +7,6 @@ clients need another pin when the last document expires. Keep a copy in a separa
 import base64
 import os
 import textwrap
-from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -82,12 +81,9 @@ class FileRoot:
         Raises `InvalidSettings` if the file exists or cannot be created.
         """
         key = Ed25519PrivateKey.generate()
-        plain = partial(key.private_bytes, format=PrivateFormat.PKCS8)
-        if passphrase is None:
-            pem = plain(Encoding.PEM, encryption_algorithm=NoEncryption())
-        else:
-            der = plain(Encoding.DER, encryption_algorithm=NoEncryption())
-            pem = encrypt_private_key(der, passphrase)
+        encoding = Encoding.PEM if passphrase is None else Encoding.DER
+        encoded = key.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
+        pem = encoded if passphrase is None else encrypt_private_key(encoded, passphrase)
         files.create_secret(path, pem)
         return cls(path, passphrase=passphrase)
 

@@ -31,17 +31,13 @@ class FileBlobs:
     """
 
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._root = root
+        self._root, self._scratch = root, root / _SCRATCH
         self._clock = clock
         self._links = SignedUrls(self._url_key, clock)
         # Folders that are durable on disk, including their parents.
         self._durable = set[Path]()
         with _translating_errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def _scratch(self) -> Path:
-        return self._root / _SCRATCH
 
     def put(self, name: str, data: bytes) -> None:
         """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""

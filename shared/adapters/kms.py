@@ -6,26 +6,21 @@ The root key has the key spec `ECC_NIST_EDWARDS25519`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
-
-from shared.adapters import aws
-from shared.adapters.aws import Lazy, code_of, reject_truncated_responses, translating_errors
-from shared.adapters.preconditions import check_context, check_secret
-from shared.errors import DataCorrupt
-
-if TYPE_CHECKING:
-    from mypy_boto3_kms import KMSClient
-from functools import cached_property
-
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from shared.adapters import verified
-from shared.adapters.preconditions import check_signed
-from shared.errors import Unavailable
+from shared.adapters import aws, verified
+from shared.adapters.aws import Lazy, code_of, reject_truncated_responses, translating_errors
+from shared.adapters.preconditions import check_context, check_secret, check_signed
+from shared.errors import DataCorrupt, Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_kms import KMSClient
 
 _MOST_SEALED_BYTES = 6144
 _NOT_OURS = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})

@@ -83,13 +83,9 @@ class PooledConnection(Connection[Any]):
     end: float | None = None
     _has_warned = False
 
-    def note_warnings(self) -> None:
-        """Record warnings of the server from now on."""
-
-        def note(_: object) -> None:
-            self._has_warned = True
-
-        self.add_notice_handler(note)
+    def note_warning(self, _: object) -> None:
+        """Record a warning of the server."""
+        self._has_warned = True
 
     def __exit__(self, *error: Any) -> None:
         """End the transaction, if there is one. Without one, psycopg would still send a command."""
@@ -142,7 +138,7 @@ class PostgresqlDatabase:
                 "autocommit": True,
                 "prepare_threshold": 2 if prepare else None,
             },
-            configure=PooledConnection.note_warnings,
+            configure=lambda connection: connection.add_notice_handler(connection.note_warning),
             min_size=0,
             max_size=connections,
             num_workers=1,

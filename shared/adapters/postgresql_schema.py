@@ -70,7 +70,8 @@ _RIGHTS: Final = """SELECT name, bool_and(has_table_privilege(to_regclass(name),
 def setup(url: str, *, role: str | None = None) -> None:
     """Create the missing tables as their owner, and grant `role` access to their rows.
 
-    It may be repeated or run twice at the same time. Raises `InvalidSettings`.
+    It also sets the required settings of the database. It may be repeated or run twice at the same
+    time. Raises `InvalidSettings`.
     """
     try:
         with psycopg.connect(
@@ -82,7 +83,25 @@ def setup(url: str, *, role: str | None = None) -> None:
             for statement in _STATEMENTS:
                 connection.execute(statement.encode())
             connection.execute(_FORMAT, (FORMAT,))
-            _configure(connection, role)
+            (name,) = connection.execute("SELECT current_database()").fetchall()[0]
+            # Versions before 17 have no `transaction_timeout`.
+            known = connection.execute(_KNOWN, (list(SETTINGS),)).fetchall()
+            for (setting,) in known:
+                connection.execute(
+                    sql.SQL("ALTER DATABASE {} SET {} = {}").format(
+                        sql.Identifier(name),
+                        sql.Identifier(setting),
+                        sql.Literal(SETTINGS[setting]),
+                    )
+                )
+            if role is not None:
+                user, tables = (
+                    sql.Identifier(role),
+                    sql.SQL(", ").join(map(sql.Identifier, _TABLES)),
+                )
+                rights = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
+                connection.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, user))
+                connection.execute(sql.SQL("GRANT SELECT ON rescind_format TO {}").format(user))
     except errors.InsufficientPrivilege as error:
         raise InvalidSettings(
             f"RESCIND_STORE: {error.diag.message_primary}. Run setup as the owner of the database;"
@@ -91,25 +110,6 @@ def setup(url: str, *, role: str | None = None) -> None:
     except psycopg.Error as error:
         said = " ".join(str(error).split())
         raise InvalidSettings(f"RESCIND_STORE: cannot set up the database: {said}") from error
-
-
-def _configure(connection: Connection[Any], role: str | None) -> None:
-    """Grant the privileges to the role, and set the required settings of the database."""
-    (name,) = connection.execute("SELECT current_database()").fetchall()[0]
-    database = sql.Identifier(name)
-    # Versions before 17 have no `transaction_timeout`.
-    known = connection.execute(_KNOWN, (list(SETTINGS),)).fetchall()
-    for setting, value in ((each, SETTINGS[each]) for (each,) in known):
-        connection.execute(
-            sql.SQL("ALTER DATABASE {} SET {} = {}").format(
-                database, sql.Identifier(setting), sql.Literal(value)
-            )
-        )
-    if role is not None:
-        user, tables = sql.Identifier(role), sql.SQL(", ").join(map(sql.Identifier, _TABLES))
-        rights = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
-        connection.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, user))
-        connection.execute(sql.SQL("GRANT SELECT ON rescind_format TO {}").format(user))
 
 
 def check(connection: Connection[Any]) -> None:

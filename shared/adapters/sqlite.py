@@ -232,8 +232,8 @@ class SqliteStore:
         having = f"SELECT sk, item, checksum {between} AND item IS NOT '{{}}'"
         while True:
             with self._database.snapshot() as connection:
-                page = (low, _HIGHEST), "ASC", _PAGE_OF_NAMES
-                found = _read_names(connection, partition, index, *page)
+                span = (low, _HIGHEST)
+                found = _read_names(connection, partition, index, span, "ASC", _PAGE_OF_NAMES)
                 names = json.loads(found)
                 last = names[-1] if len(names) == _PAGE_OF_NAMES else _HIGHEST
                 values = (partition.pk, low, last)

@@ -17,12 +17,13 @@ from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import cbor2
 
 from shared.adapters.preconditions import check_context, check_secret
 from shared.adapters.retries import RetryPolicy
+from shared.authorizer.formats.members import to_base64
 from shared.authorizer.http1 import HttpError, Pool, Request, Response, connect, printable
 from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 
@@ -65,23 +66,43 @@ class VaultSealer:
             raise InvalidSettings(
                 "RESCIND_KEY_WRAPPER is not valid; set it to vault:<mount>/<key>."
             )
-        address = _address(environment.get("VAULT_ADDR", ""))
+        address = environment.get("VAULT_ADDR", "")
+        try:
+            url = Request.parse(address).url
+        except ValueError:
+            raise InvalidSettings(
+                "VAULT_ADDR is not set to an address such as https://vault:8200."
+            ) from None
+        if url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise InvalidSettings(
+                "VAULT_ADDR must begin with https://: otherwise the token and the seeds of signing"
+                " keys cross the network as plain text."
+            )
         self._urls = {
-            name: urlsplit(f"{address}/v1/{found['mount']}/{name}/{found['key']}")
+            name: urlsplit(f"{address.rstrip('/')}/v1/{found['mount']}/{name}/{found['key']}")
             for name in ("encrypt", "decrypt")
         }
         self._token = Path(environment.get("VAULT_TOKEN_FILE", ""))
         self._headers = {"X-Vault-Request": "true"}
         if namespace := environment.get("VAULT_NAMESPACE"):
             self._headers["X-Vault-Namespace"] = namespace
-        self._pool = _pool(self._urls["encrypt"], environment.get("VAULT_CACERT"))
+        try:
+            context = ssl.create_default_context(cafile=environment.get("VAULT_CACERT") or None)
+        except OSError as error:
+            raise InvalidSettings(
+                "VAULT_CACERT cannot be read; set it to a file of certificates."
+            ) from error
+        server = self._urls["encrypt"]
+        self._pool = Pool(
+            lambda deadline: connect(server, context, deadline, seconds=_CONNECT_SECONDS)
+        )
         self._seconds = seconds
         self._read_token()
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Wrap 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
         check_secret(secret, context)
-        answer = self._ask("encrypt", {"plaintext": _text(secret)}, context)
+        answer = self._ask("encrypt", {"plaintext": to_base64(secret)}, context)
         return _field(answer, "ciphertext").encode()
 
     def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -98,7 +119,7 @@ class VaultSealer:
     def _ask(self, name: str, body: dict[str, str], context: Mapping[str, str]) -> Any:
         """Call the API and return its response. Raises `DataCorrupt`, `Unavailable`."""
         bound = cbor2.dumps(sorted(context.items()))
-        sent = json.dumps(body | {"associated_data": _text(bound)}).encode()
+        sent = json.dumps(body | {"associated_data": to_base64(bound)}).encode()
         try:
             headers = self._headers | {"X-Vault-Token": self._read_token()}
             found = self._exchange(
@@ -146,37 +167,8 @@ class VaultSealer:
         return token
 
 
-def _address(value: str) -> str:
-    try:
-        url = Request.parse(value).url
-    except ValueError:
-        raise InvalidSettings(
-            "VAULT_ADDR is not set to an address such as https://vault:8200."
-        ) from None
-    if url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise InvalidSettings(
-            "VAULT_ADDR must begin with https://: otherwise the token and the seeds of signing keys"
-            " cross the network as plain text."
-        )
-    return value.rstrip("/")
-
-
-def _pool(url: SplitResult, authorities: str | None) -> Pool:
-    try:
-        context = ssl.create_default_context(cafile=authorities or None)
-    except OSError as error:
-        raise InvalidSettings(
-            "VAULT_CACERT cannot be read; set it to a file of certificates."
-        ) from error
-    return Pool(lambda deadline: connect(url, context, deadline, seconds=_CONNECT_SECONDS))
-
-
 def _field(answer: Any, name: str) -> str:
     try:
         return str(answer["data"][name])
     except (KeyError, TypeError) as error:
         raise Unavailable(f"{Unavailable.says} (Vault: a response without {name})") from error
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()

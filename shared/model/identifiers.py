@@ -33,6 +33,7 @@ STATUS_LIST: Final = "tsl"
 # A ULID has 128 bits in 26 digits of five bits each, so its first digit is at most 7.
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_DIGIT_BITS: Final = 5
 _TIME_DIGITS: Final = 10
 # The last supported time, in the year 9999, in milliseconds.
 _LATEST: Final = 253_370_764_800_000
@@ -55,12 +56,8 @@ def before_all_of(moment: datetime, *, kind: str) -> str:
     The text sorts before all identifiers of `moment`, and after earlier ones. A time before 1970
     counts as the start of 1970, because a ULID has no earlier time.
     """
-    left = max(int(moment.timestamp() * 1000), 0)
-    digits = ""
-    for _ in range(_TIME_DIGITS):
-        left, digit = divmod(left, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return f"svc_{kind}_{digits}"
+    milliseconds = max(int(moment.timestamp() * 1000), 0)
+    return f"svc_{kind}_{encode_base32(milliseconds, _TIME_DIGITS)}"
 
 
 def span_of(prefix: str) -> tuple[int, int]:
@@ -69,13 +66,20 @@ def span_of(prefix: str) -> tuple[int, int]:
     if not set(digits) <= set(_DIGITS):
         digits = ""
     first, last = (digits.ljust(_TIME_DIGITS, each) for each in (_DIGITS[0], _DIGITS[-1]))
-    return _number(first), min(_number(last), _LATEST)
+    return decode_base32(first), min(decode_base32(last), _LATEST)
 
 
-def _number(digits: str) -> int:
+def encode_base32(number: int, length: int) -> str:
+    """Return the last digits of a number, five bits each, as in a ULID."""
+    shifts = range(_DIGIT_BITS * (length - 1), -1, -_DIGIT_BITS)
+    return "".join(_DIGITS[number >> shift & 31] for shift in shifts)
+
+
+def decode_base32(digits: str) -> int:
+    """Return the number in digits of five bits each."""
     number = 0
     for each in digits:
-        number = number * len(_DIGITS) + _DIGITS.index(each)
+        number = number << _DIGIT_BITS | _DIGITS.index(each)
     return number
 
 

@@ -1,6 +1,5 @@
 """Service accounts: the programs that own API keys (ACCOUNT-1)."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,9 +9,6 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 API_KEYS_MAX: Final = 50
-
-NAME_PATTERN: Final = "[a-z0-9-]{1,63}"
-_NAME: Final = re.compile(NAME_PATTERN)
 
 
 class AccountStatus(StrEnum):
@@ -40,13 +36,6 @@ class ServiceAccount(Record):
     def address(self) -> Address:
         """The address of the account."""
         return accounts(self.tenant_id).address(self.id)
-
-
-def name(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it cannot be the name of an account."""
-    if not _NAME.fullmatch(value):
-        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
-    return value
 
 
 def name_address(tenant_id: str, name_: str) -> Address:

@@ -1,7 +1,6 @@
 """Tenants. Each has separate keys and revocations."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -35,7 +34,6 @@ AUTHORIZERS_MAX_MIN: Final = 1
 AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
 
 _BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal", "trust", "status")
-_HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class SrlPublicationPolicy(StrEnum):
@@ -181,13 +179,6 @@ class DirectoryEntry(Record):
 
 # All tenants, in order of creation.
 DIRECTORY: Final = Partition(Table.KEYS, "tenants")
-
-
-def handle(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it cannot be a tenant's handle."""
-    if not _HANDLE.fullmatch(value):
-        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
-    return value
 
 
 def settings_address(tenant_id: str) -> Address:

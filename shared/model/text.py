@@ -1,11 +1,14 @@
 """Text written by people: names and reasons (API-18)."""
 
+import re
 import unicodedata
 from typing import Final
 
 NAME_MAX: Final = 255
 REASON_MAX: Final = 1024
+LABEL_PATTERN: Final = "[a-z0-9-]{1,63}"
 
+_LABEL: Final = re.compile(LABEL_PATTERN)
 # Zero-width joiners. Scripts and emoji need them inside a word. Elsewhere they are invisible.
 _JOINERS: Final = frozenset("\u200c\u200d")
 # Controls, formats, surrogates, unassigned code points, line and paragraph separators.
@@ -23,6 +26,13 @@ def name(value: str) -> str:
 def reason(value: str) -> str:
     """Return the trimmed reason, of one or more lines. Raises `ValueError` as `name` does."""
     return _validate(value.strip(), most=REASON_MAX, breaks="\n\t")
+
+
+def label(value: str) -> str:
+    """Return the name of a tenant, account or role. Raises `ValueError` if it is malformed."""
+    if not _LABEL.fullmatch(value):
+        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
+    return value
 
 
 def _validate(text: str, *, most: int, breaks: str) -> str:

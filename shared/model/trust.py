@@ -51,12 +51,8 @@ class TrustHead(Record):
         cls, previous: Self | None, signed_document: SignedDocument, *, keys_sha256: bytes
     ) -> Self:
         """Return the head after `previous` for the publication of this document."""
-        document = signed_document.document
-        version, sha256, pin = (
-            document.version,
-            signed_document.reference.sha256,
-            document.roots.pin,
-        )
+        document, sha256 = signed_document.document, signed_document.reference.sha256
+        version, pin = document.version, document.roots.pin
         turns = previous.turns if previous else ()
         if previous is None or previous.pin != pin:
             turns = (*turns, str(version))

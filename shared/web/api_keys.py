@@ -45,10 +45,9 @@ def _unique(scopes: list[Scope]) -> list[Scope]:
     return scopes
 
 
-# Strict mode would reject the text of an enumeration member.
-_OneScope = Annotated[Scope, Field(strict=False)]
 GivenScopes = Annotated[
-    list[_OneScope],
+    # Strict mode would reject the text of an enumeration member.
+    list[Annotated[Scope, Field(strict=False)]],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_unique),
 ]

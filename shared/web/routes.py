@@ -24,9 +24,8 @@ from starlette.types import Scope
 
 from shared import logs
 from shared.errors import ApprovalRequested, InvalidRequest, RequestError
-from shared.model import idempotency as model
 from shared.model.callers import Caller
-from shared.model.idempotency import IdempotencyKey as Once
+from shared.model.idempotency import IdempotencyKey
 from shared.model.rate_limit import BucketPurpose
 from shared.operations.base import allowance
 from shared.operations.base.idempotency import IdempotentOperation, StoredAnswer
@@ -55,7 +54,7 @@ _REPLAY: Final = logs.fields(metrics={"IdempotentReplays": 1})
 _log = logging.getLogger(__name__)
 
 
-def repetition(request: Request, caller: Caller, raw: bytes) -> model.IdempotencyKey | None:
+def repetition(request: Request, caller: Caller, raw: bytes) -> IdempotencyKey | None:
     """Return the idempotency key of a request with the body `raw`, or None without one.
 
     Raises `InvalidRequest` if the header is malformed or repeated.
@@ -67,9 +66,7 @@ def repetition(request: Request, caller: Caller, raw: bytes) -> model.Idempotenc
         raise InvalidRequest(f"{IDEMPOTENCY_KEY}: must not be repeated.")
     path = request.scope["path"]
     try:
-        return model.IdempotencyKey.of(
-            caller, method=request.method, path=path, key=keys[0], body=raw
-        )
+        return IdempotencyKey.of(caller, method=request.method, path=path, key=keys[0], body=raw)
     except ValueError as error:
         raise InvalidRequest(f"{IDEMPOTENCY_KEY}: {error}.") from None
 
@@ -127,7 +124,9 @@ class ApiRequest(Request):
     object on unchanged, which is cheaper than a dependency.
     """
 
-    def __init__(self, request: Request, call: Context, body: Body, record: Once | None) -> None:
+    def __init__(
+        self, request: Request, call: Context, body: Body, record: IdempotencyKey | None
+    ) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
         self.max_wait_seconds, self._publish = work.max_wait_seconds, work.publish
@@ -306,9 +305,8 @@ def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], BucketPurpose]:
     special = [route for route in ours if route.serving.purpose is not BucketPurpose.REQUESTS]
 
     def purpose(scope: Scope) -> BucketPurpose:
-        serving = (each.serving for each in special if each.matches(scope)[0] is Match.FULL)
-        found = next(serving, None)
-        return found.purpose if found else BucketPurpose.REQUESTS
+        matching = (each for each in special if each.matches(scope)[0] is Match.FULL)
+        return next((each.serving.purpose for each in matching), BucketPurpose.REQUESTS)
 
     return purpose
 
@@ -336,8 +334,7 @@ def _names(fields: Iterable[Any]) -> set[str]:
     names = set()
     for field in fields:
         model: Any = field.field_info.annotation
-        is_model = isinstance(model, type) and issubclass(model, BaseModel)
-        if is_model:
+        if isinstance(model, type) and issubclass(model, BaseModel):
             names |= {inner.alias or name for name, inner in model.model_fields.items()}
         else:
             names.add(field.alias)

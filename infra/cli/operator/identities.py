@@ -21,7 +21,6 @@ from shared.model import text
 from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identities import providers as model
-from shared.model.identities import roles
 from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
@@ -204,7 +203,7 @@ def _role_mapping(value: str) -> RoleMapping:
     claim, _, wanted = condition.partition("=")
     if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
         raise ValueError("must be CLAIM=VALUE:ROLE, such as groups=security:admin")
-    return RoleMapping({model.condition_name(claim): wanted}, roles.name(role))
+    return RoleMapping({model.condition_name(claim): wanted}, text.label(role))
 
 
 Issuer = Annotated[

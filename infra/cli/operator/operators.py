@@ -22,7 +22,7 @@ from infra.cli.errors import argument, option
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model import tenants as model
+from shared.model import text
 from shared.model.callers import Caller
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -55,7 +55,7 @@ _OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
 def handle(value: str) -> str:
     """Return the name of a tenant. Raises `ValueError` if it is invalid."""
     try:
-        return model.handle(value)
+        return text.label(value)
     except ValueError as error:
         raise ValueError(f"a tenant name {error}") from None
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Final, NamedTuple, Self
 
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.ed25519 import is_signed
+from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import DataCorrupt
 from shared.model import seeds, times
@@ -50,7 +51,7 @@ class NoteKey(NamedTuple):
 
     def __str__(self) -> str:
         """Return the verifier key, `<name>+<key id in hex>+<base64>` (C2SP signed-note)."""
-        return f"{self.name}+{self.id.hex()}+{_base64(self.kind + self.public_key)}"
+        return f"{self.name}+{self.id.hex()}+{to_base64(self.kind + self.public_key)}"
 
     @classmethod
     def parse(cls, text: str, kind: bytes = ED25519) -> Self:
@@ -66,7 +67,7 @@ class NoteKey(NamedTuple):
 
     def line(self, signature: bytes) -> str:
         """Return the line of a note with this signature, including its line feed."""
-        return f"{_SIGNED}{self.name} {_base64(self.id + signature)}\n"
+        return f"{_SIGNED}{self.name} {to_base64(self.id + signature)}\n"
 
 
 class Checkpoint(NamedTuple):
@@ -79,7 +80,7 @@ class Checkpoint(NamedTuple):
     @property
     def text(self) -> str:
         """The signed text: three lines."""
-        return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
+        return f"{self.origin}\n{self.size}\n{to_base64(self.root)}\n"
 
     def sign(self, signing: Iterable[bytes]) -> str:
         """Return the note, signed with these seeds (32 bytes each). Its key name is the origin."""
@@ -119,20 +120,12 @@ def signatures(note: str, key: NoteKey) -> Iterator[bytes]:
     """Yield the signatures of this key in a note, valid or not."""
     for each in note.partition("\n\n")[2].split("\n"):
         mark, _, rest = each.partition(f"{key.name} ")
-        data = _decode_base64(rest) if mark == _SIGNED else b""
+        try:
+            data = base64.b64decode(rest, validate=True) if mark == _SIGNED else b""
+        except ValueError:
+            continue
         if data[:_KEY_ID_BYTES] == key.id:
             yield data[_KEY_ID_BYTES:]
-
-
-def _decode_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:
-        return b""
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 @dataclass(frozen=True, slots=True)

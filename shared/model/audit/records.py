@@ -12,16 +12,14 @@ from typing import Final, NamedTuple, Self
 
 from shared.errors import DataCorrupt
 from shared.model import times
-from shared.model.identifiers import AUDIT_ENTRY, is_identifier
+from shared.model.identifiers import AUDIT_ENTRY, decode_base32, encode_base32, is_identifier
 from shared.model.items import Item, Value
 from shared.model.records import integer
 
 SIZE: Final = 56
 _ULID_BYTES: Final = 16
 _EXPIRES_BYTES: Final = 8
-_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _ULID_DIGITS: Final = 26
-_DIGIT_BITS: Final = 5
 _RANDOM_BITS: Final = 80
 # The prefix of the hash of a leaf (RFC 6962, section 2.1).
 _LEAF: Final = b"\x00"
@@ -107,17 +105,12 @@ def ulids(data: bytes) -> Iterable[bytes]:
 
 def ulid_of(entry_id: str) -> bytes:
     """Return the 16 bytes of the ULID in the identifier of an entry."""
-    number = 0
-    for digit in entry_id[-_ULID_DIGITS:]:
-        number = number << _DIGIT_BITS | _DIGITS.index(digit)
-    return number.to_bytes(_ULID_BYTES, "big")
+    return decode_base32(entry_id[-_ULID_DIGITS:]).to_bytes(_ULID_BYTES, "big")
 
 
 def identifier(ulid: bytes) -> str:
     """Return the identifier of the entry with this ULID (16 bytes)."""
-    number = int.from_bytes(ulid, "big")
-    shifts = range(_DIGIT_BITS * (_ULID_DIGITS - 1), -1, -_DIGIT_BITS)
-    return f"svc_{AUDIT_ENTRY}_" + "".join(_DIGITS[number >> shift & 31] for shift in shifts)
+    return f"svc_{AUDIT_ENTRY}_" + encode_base32(int.from_bytes(ulid, "big"), _ULID_DIGITS)
 
 
 def milliseconds(ulid: bytes) -> int:

@@ -8,6 +8,7 @@ the entry is this old, an authorizer has therefore applied it, or refuses all wa
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -191,17 +192,30 @@ class PropagationCurve:
     last: datetime | None
 
 
+class _DeniesFrom(NamedTuple):
+    at: datetime
+    enforcement: EnforcementState
+    is_upper_bound: bool
+
+
 def curve(
     status: Iterable[AuthorizerStatus], entry: PublishedEntry | None, recorded_at: datetime
 ) -> PropagationCurve:
     """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
     sequence = 0 if entry is None else entry.sequence
-    refusing = (
-        each
-        for each in status
-        if each.enforcement in (EnforcementState.ENFORCED, EnforcementState.FAIL_CLOSED)
-    )
-    moments = [_refuses_from(each, sequence) for each in refusing]
+    moments: list[_DeniesFrom] = []
+    for each in status:
+        if each.enforcement not in (EnforcementState.ENFORCED, EnforcementState.FAIL_CLOSED):
+            continue
+        at, is_upper_bound = each.fail_closed_at, False
+        if at is None:
+            reports = advances(each.authorizer.advances)
+            first = next((report for report in reports if report.sequence >= sequence), None)
+            # If the first report of the entry is unknown, it happened at or before the last write
+            # of this record.
+            at = first.at if first else times.from_seconds(each.authorizer.stored)
+            is_upper_bound = first is None or first.is_upper_bound
+        moments.append(_DeniesFrom(at, each.enforcement, is_upper_bound))
     moments.sort(key=lambda each: each.at)
     chosen = moments
     if len(moments) > CURVE_MAX:
@@ -212,28 +226,6 @@ def curve(
         tuple((max(0, seconds), state) for seconds, state in points),
         any(each.is_upper_bound for each in moments),
         moments[-1].at if moments else None,
-    )
-
-
-class _DeniesFrom(NamedTuple):
-    at: datetime
-    enforcement: EnforcementState
-    is_upper_bound: bool
-
-
-def _refuses_from(status: AuthorizerStatus, sequence: int) -> _DeniesFrom:
-    """Return since when an authorizer in a known state refuses the revoked warrants."""
-    authorizer = status.authorizer
-    if status.fail_closed_at is not None:
-        return _DeniesFrom(status.fail_closed_at, status.enforcement, is_upper_bound=False)
-    known = (each for each in advances(authorizer.advances) if each.sequence >= sequence)
-    first = next(known, None)
-    if first is not None:
-        return _DeniesFrom(first.at, status.enforcement, first.is_upper_bound)
-    # The first report of the entry is unknown. It happened at or before the last write of this
-    # record.
-    return _DeniesFrom(
-        times.from_seconds(authorizer.stored), status.enforcement, is_upper_bound=True
     )
 
 
@@ -261,38 +253,24 @@ def judge(
         return AuthorizerStatus(authorizer, EnforcementState.UNSUPPORTED)
     if entry is None:
         return AuthorizerStatus(authorizer, EnforcementState.UNKNOWN)
-    if _holds(authorizer, entry):
-        return AuthorizerStatus(authorizer, EnforcementState.ENFORCED)
-    fail_closed_at = _find_fail_closed_at(authorizer, entry)
+    sequence, visible_at = authorizer.sequence, entry.issued_at + VISIBLE_AFTER
+    if sequence is not None and sequence >= entry.sequence and not authorizer.equivocation:
+        # After a restore, authorizers may report entries that are lost. Stock authorizers do not
+        # report the chain hash.
+        chain = entry.chains.get(sequence)
+        if chain is not None and authorizer.chain in (b"", chain):
+            return AuthorizerStatus(authorizer, EnforcementState.ENFORCED)
+    # A client of this feed does not report these states.
+    verified_at, seconds = authorizer.verified_at, authorizer.max_staleness_seconds
+    is_wrong = authorizer.equivocation or (sequence or 0) >= entry.sequence
+    is_wrong = is_wrong or (verified_at is not None and verified_at > visible_at)
+    fail_closed_at = None
+    if not (seconds is None or authorizer.fail_open or is_wrong):
+        with suppress(OverflowError):
+            fail_closed_at = visible_at + timedelta(seconds=seconds)
     is_closed = fail_closed_at is not None and fail_closed_at <= now
     return AuthorizerStatus(
         authorizer,
         EnforcementState.FAIL_CLOSED if is_closed else EnforcementState.UNKNOWN,
         fail_closed_at,
     )
-
-
-def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
-    sequence = authorizer.sequence
-    if sequence is None or sequence < entry.sequence or authorizer.equivocation:
-        return False
-    # After a restore, authorizers may report entries that are lost.
-    chain = entry.chains.get(sequence)
-    # Stock authorizers do not report the chain hash.
-    return chain is not None and authorizer.chain in (b"", chain)
-
-
-def _find_fail_closed_at(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
-    seconds, visible_at = authorizer.max_staleness_seconds, entry.issued_at + VISIBLE_AFTER
-    # A client of this feed does not report these states.
-    is_wrong = (
-        authorizer.equivocation
-        or (authorizer.sequence or 0) >= entry.sequence
-        or (authorizer.verified_at is not None and authorizer.verified_at > visible_at)
-    )
-    if seconds is None or authorizer.fail_open or is_wrong:
-        return None
-    try:
-        return visible_at + timedelta(seconds=seconds)
-    except OverflowError:
-        return None

@@ -1,6 +1,5 @@
 """Roles: their scopes and their role limits for warrants and signing keys (AUTH-18)."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,10 +10,7 @@ from shared.model.records import Record
 # Each request with a session reads all roles.
 ROLES_MAX: Final = 20
 LIMITS_MAX: Final = 10
-NAME_PATTERN: Final = "[a-z0-9-]{1,63}"
 PREFIX_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,63}"
-
-_NAME: Final = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +40,6 @@ class Role(Record):
 
 
 BUILT_IN: Final = {scope.value: Role(scope.value, (scope,)) for scope in Scope}
-
-
-def name(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it cannot be the name of a role."""
-    if not _NAME.fullmatch(value):
-        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
-    return value
 
 
 def of_tenant(access: AccessRecord) -> dict[str, Role]:

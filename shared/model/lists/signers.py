@@ -229,16 +229,12 @@ def follow(
     # Numbers rise along a chain, so each statement follows all statements that it depends on.
     for statement, form in sorted(_parse_all(forms), key=lambda each: each[0].number):
         chain, before = believed.get(statement.previous), last.get(statement.previous)
-        if (
-            chain is None
-            or statement.public_key in revoked_keys
-            or statement.public_key in believed
-        ):
+        key = statement.public_key
+        is_next = before is None or before.may_precede(statement)
+        if chain is None or not is_next or key in revoked_keys or key in believed:
             continue
-        if before is not None and not before.may_precede(statement):
-            continue
-        believed[statement.public_key] = [*chain, form]
-        last[statement.public_key] = statement
+        believed[key] = [*chain, form]
+        last[key] = statement
     return believed
 
 

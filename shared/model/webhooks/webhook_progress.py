@@ -103,7 +103,12 @@ def apply_responses(
     """Return the webhook after these responses to a batch. `jitter` is passed to `pause`."""
     judged = [judge(each) for each in answers]
     stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
-    after = _advance_index(webhook, batch, stopped)
+    after = webhook
+    # The webhook may have been rewound during the batch.
+    if not batch.is_of_deferred and webhook.next_index == batch.first:
+        after = replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
+        if stopped is not None:
+            after = replace(webhook, next_index=batch.events[stopped].index)
     count = len(judged) if stopped is None or batch.is_of_deferred else stopped
     outcomes = zip(batch.events[:count], answers[:count], judged[:count], strict=True)
     for event, answer, judgement in outcomes:
@@ -153,16 +158,6 @@ def delivery(
         response=answer.body,
         expires=int((now + KEPT).timestamp()),
     )
-
-
-def _advance_index(webhook: Webhook, batch: EventBatch, stop: int | None) -> Webhook:
-    """Return the webhook with the index of the next event."""
-    # It may have been rewound during the batch.
-    if batch.is_of_deferred or webhook.next_index != batch.first:
-        return webhook
-    if stop is None:
-        return replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
-    return replace(webhook, next_index=batch.events[stop].index)
 
 
 def _record_response(

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from shared.errors import Conflict, InvalidState, Unavailable
 from shared.model import tenants as model
+from shared.model import text
 from shared.model.audit.audit_log import AuditAction, AuditEntry
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
@@ -34,7 +35,7 @@ def create_tenant(
     All are created in one write. `user` is the operator's account on the machine, for the audit
     log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
     """
-    model.handle(handle)
+    text.label(handle)
     deployment.mark_if_new(ports)
     restored.are_other_tables(ports)
     return settle(lambda: _create_tenant(ports, handle, user))

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from shared.errors import Conflict
-from shared.model import api_keys, service_accounts, times
+from shared.model import api_keys, service_accounts, text, times
 from shared.model import tenants as model
 from shared.model.audit.audit_log import AuditAction
 from shared.model.items import Value
@@ -56,7 +56,7 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
     Raises `ValueError` if `new` is not valid, `NotFound`, and `Conflict` if another tenant has the
     handle.
     """
-    model.handle(new)
+    text.label(new)
 
     def changes(settings: TenantSettings) -> list[Change]:
         address = model.handle_address(new)

@@ -38,165 +38,119 @@ type item struct {
 
 // decoder reads deterministic CBOR (RFC 8949, 4.2.1) with text keys, without tags and floats. If it
 // is not `strict`, headers may be too long and members unordered. Duplicate members are always
-// rejected.
+// rejected. After an error, nothing is left, and `isMalformed` is true.
 type decoder struct {
-	left   []byte
-	strict bool
+	left        []byte
+	strict      bool
+	isMalformed bool
 }
+
+func (d *decoder) fail() { d.left, d.isMalformed = nil, true }
 
 // decodeMap returns the members of the map in `data`. It rejects other data as `malformed`.
 func decodeMap(data []byte, strict bool) (map[string]item, error) {
-	reader := decoder{data, strict}
-	found, err := reader.item(0)
-	if err != nil {
-		return nil, err
-	}
-	if found.kind != kindMap || len(reader.left) > 0 {
+	reader := decoder{left: data, strict: strict}
+	value := reader.item(0)
+	if reader.isMalformed || value.kind != kindMap || len(reader.left) > 0 {
 		return nil, refuse(Malformed)
 	}
-	return found.members, nil
+	return value.members, nil
 }
 
 // item reads a value at this nesting depth.
-func (d *decoder) item(depth int) (item, error) {
+func (d *decoder) item(depth int) item {
 	if depth > nestingMax {
-		return item{}, refuse(Malformed)
+		d.fail()
 	}
-	kind, number, err := d.header()
-	if err != nil {
-		return item{}, err
+	kind, number := d.header()
+	value := item{kind: kind, number: number}
+	if (kind == kindList || kind == kindMap) && number > uint64(len(d.left)) {
+		// Each value has at least one byte.
+		d.fail()
 	}
-	found := item{kind: kind, number: number}
 	switch kind {
 	case kindUint, kindNegative, kindSimple:
 	case kindBytes:
-		found.data, err = d.take(number)
+		value.data = d.take(number)
 	case kindText:
-		found.data, err = d.text(number)
+		value.data = d.text(number)
 	case kindList:
-		found.items, err = d.list(number, depth+1)
+		for ; number > 0 && !d.isMalformed; number-- {
+			value.items = append(value.items, d.item(depth+1))
+		}
 	case kindMap:
-		found.members, err = d.members(number, depth+1)
+		value.members = map[string]item{}
+		var before []byte
+		for ; number > 0 && !d.isMalformed; number-- {
+			name := d.name(&before)
+			if _, twice := value.members[name]; twice {
+				d.fail()
+			}
+			value.members[name] = d.item(depth + 1)
+		}
 	default:
-		return item{}, refuse(Malformed)
+		d.fail()
 	}
-	return found, err
+	return value
 }
 
 // header reads the kind of a value, and its size or number.
-func (d *decoder) header() (byte, uint64, error) {
-	first, err := d.take(1)
-	if err != nil {
-		return 0, 0, err
+func (d *decoder) header() (kind byte, number uint64) {
+	first := d.take(1)
+	if d.isMalformed {
+		return 0, 0
 	}
 	kind, short := first[0]>>5, uint64(first[0]&31)
-	if kind == kindSimple {
-		if short < 20 || short > 22 {
-			return 0, 0, refuse(Malformed)
-		}
-		return kind, short, nil
+	if short > 27 || (kind == kindSimple && (short < 20 || short > 22)) {
+		d.fail()
+		return 0, 0
 	}
 	if short < 24 {
-		return kind, short, nil
+		return kind, short
 	}
-	if short > 27 {
-		return 0, 0, refuse(Malformed)
-	}
-	return d.longer(kind, 1<<(short-24))
-}
-
-func (d *decoder) longer(kind byte, size uint64) (byte, uint64, error) {
 	var whole [8]byte
-	given, err := d.take(size)
-	if err != nil {
-		return 0, 0, err
-	}
-	copy(whole[8-size:], given)
-	number := binary.BigEndian.Uint64(whole[:])
+	size := uint64(1) << (short - 24)
+	copy(whole[8-size:], d.take(size))
+	number = binary.BigEndian.Uint64(whole[:])
 	least := uint64(24)
 	if size > 1 {
 		least = 1 << (4 * size)
 	}
 	if d.strict && number < least {
-		return 0, 0, refuse(Malformed)
+		d.fail()
 	}
-	return kind, number, nil
+	return kind, number
 }
 
-func (d *decoder) take(size uint64) ([]byte, error) {
+func (d *decoder) take(size uint64) []byte {
 	if size > uint64(len(d.left)) {
-		return nil, refuse(Malformed)
+		d.fail()
+		return nil
 	}
 	taken := d.left[:size]
 	d.left = d.left[size:]
-	return taken, nil
+	return taken
 }
 
-func (d *decoder) text(size uint64) ([]byte, error) {
-	taken, err := d.take(size)
-	if err == nil && !utf8.Valid(taken) {
-		return nil, refuse(Malformed)
+func (d *decoder) text(size uint64) []byte {
+	text := d.take(size)
+	if !utf8.Valid(text) {
+		d.fail()
 	}
-	return taken, err
-}
-
-func (d *decoder) list(size uint64, depth int) ([]item, error) {
-	// Each value has at least one byte. This bounds the claimed size before memory is allocated.
-	if size > uint64(len(d.left)) {
-		return nil, refuse(Malformed)
-	}
-	found := []item{}
-	for ; size > 0; size-- {
-		each, err := d.item(depth)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, each)
-	}
-	return found, nil
-}
-
-func (d *decoder) members(size uint64, depth int) (map[string]item, error) {
-	if size > uint64(len(d.left)) {
-		return nil, refuse(Malformed)
-	}
-	found := map[string]item{}
-	var before []byte
-	for ; size > 0; size-- {
-		name, err := d.name(&before)
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := found[name]; twice {
-			return nil, refuse(Malformed)
-		}
-		if found[name], err = d.item(depth); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return text
 }
 
 // name reads the name of a member, which must sort after the bytes `before`.
-func (d *decoder) name(before *[]byte) (string, error) {
+func (d *decoder) name(before *[]byte) string {
 	start := d.left
-	kind, size, err := d.header()
-	if err != nil {
-		return "", err
-	}
-	if kind != kindText {
-		return "", refuse(Malformed)
-	}
-	name, err := d.text(size)
-	if err != nil {
-		return "", err
-	}
+	kind, size := d.header()
+	name := d.text(size)
 	whole := start[:len(start)-len(d.left)]
-	if d.strict && *before != nil && bytes.Compare(*before, whole) >= 0 {
-		return "", refuse(Malformed)
+	if kind != kindText || (d.strict && *before != nil && bytes.Compare(*before, whole) >= 0) {
+		d.fail()
 	}
 	*before = whole
-	return string(name), nil
+	return string(name)
 }
 
 // negative is the integer -1 minus its value.
@@ -230,28 +184,24 @@ func appended(to []byte, value any) []byte {
 		}
 		return to
 	case map[string]any:
-		return appendedMap(to, value)
+		names := make([]string, 0, len(value))
+		for name := range value {
+			names = append(names, name)
+		}
+		// The encoding of a shorter name sorts first, because it begins with the size.
+		sort.Slice(names, func(i, j int) bool {
+			if len(names[i]) != len(names[j]) {
+				return len(names[i]) < len(names[j])
+			}
+			return names[i] < names[j]
+		})
+		to = header(to, kindMap, uint64(len(value)))
+		for _, name := range names {
+			to = appended(appended(to, name), value[name])
+		}
+		return to
 	}
 	panic("rescind: no value of the formats")
-}
-
-func appendedMap(to []byte, members map[string]any) []byte {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	// The encoding of a shorter name sorts first, because it begins with the size.
-	sort.Slice(names, func(i, j int) bool {
-		if len(names[i]) != len(names[j]) {
-			return len(names[i]) < len(names[j])
-		}
-		return names[i] < names[j]
-	})
-	to = header(to, kindMap, uint64(len(members)))
-	for _, name := range names {
-		to = appended(appended(to, name), members[name])
-	}
-	return to
 }
 
 func header(to []byte, kind byte, number uint64) []byte {

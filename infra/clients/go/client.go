@@ -5,6 +5,7 @@ package rescind
 import (
 	"context"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -75,22 +76,27 @@ func policyOf(options Options) (policy, error) {
 
 // pause returns the longest pause between polls, for the pause that the service requests.
 func (p policy) pause(asked time.Duration) time.Duration {
-	return shortest(longest(p.poll, asked), p.staleness/2)
+	return min(max(p.poll, asked), p.staleness/2)
 }
 
 // longPoll returns the wait of a poll in whole seconds, at most as long as the service grants.
 func (p policy) longPoll(granted time.Duration) time.Duration {
-	return longest(0, shortest(p.wait, shortest(granted, p.staleness/3))).Truncate(time.Second)
+	return max(0, min(p.wait, min(granted, p.staleness/3))).Truncate(time.Second)
 }
 
-func shortest(one, two time.Duration) time.Duration {
+func min[T ~int64 | ~uint64](one, two T) T {
 	if one < two {
 		return one
 	}
 	return two
 }
 
-func longest(one, two time.Duration) time.Duration { return one + two - shortest(one, two) }
+func max[T ~int64 | ~uint64](one, two T) T {
+	if one > two {
+		return one
+	}
+	return two
+}
 
 // Client follows the revocations of one tenant. It is safe for concurrent use.
 type Client struct {
@@ -126,7 +132,7 @@ func New(options Options) (*Client, error) {
 	if made.onEvent == nil {
 		made.onEvent = LogEvent
 	}
-	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not answered yet"}
+	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not responded yet"}
 	made.follower = follower{
 		transport: transport, store: &stateStore{folder: options.StateDir}, policy: policy, emit: made.note,
 	}
@@ -226,7 +232,17 @@ func (c *Client) WaitFor(ctx context.Context, sequence uint64) bool {
 // SigningKeys returns the verified signing keys that the feed head names, or nil if it names none.
 // A program that verifies warrants calls it when Keys in Status changes.
 func (c *Client) SigningKeys(ctx context.Context) ([]*SigningKey, error) {
-	return c.follower.signingKeys(ctx)
+	now, trust := c.follower.view.Load(), c.follower.trust.Load()
+	if now.state == nil || !now.isTrusted || now.state.head.keys == nil || trust.held == nil {
+		return nil, nil
+	}
+	named := *now.state.head.keys
+	path := keysPath + "/" + hex.EncodeToString(named.sha256[:])
+	blob, err := c.follower.transport.getFar(ctx, path, min(keysMax, int64(named.number)))
+	if err != nil {
+		return nil, err
+	}
+	return openSigningKeys(blob, named, trust.tenant, trust.held.signingKeys)
 }
 
 // news returns a channel that is closed at the next exchange.
@@ -275,7 +291,7 @@ func (c *Client) note(event Event) {
 		}
 	case ResponseRejected:
 		c.status.Refusals[event.Reason]++
-		c.status.Problem = "the last answer was refused: " + string(event.Reason)
+		c.status.Problem = "the last response was rejected: " + string(event.Reason)
 	case PollFailed:
 		c.status.Failures++
 		c.status.Problem = event.Message

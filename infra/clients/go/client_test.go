@@ -318,7 +318,7 @@ func TestRunAndWait(t *testing.T) {
 	defer stop()
 	expect(t, client.WaitFor(ended, 3), false)
 	never, _ := service.client(t, t.TempDir())
-	expect(t, never.Ready(ended).Error(), "rescind: not ready: the service has not answered yet")
+	expect(t, never.Ready(ended).Error(), "rescind: not ready: the service has not responded yet")
 }
 
 func TestASavedStateThatCannotBeSavedChangesNothing(t *testing.T) {

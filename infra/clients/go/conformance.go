@@ -28,12 +28,12 @@ func Conformance(requests io.Reader, answers io.Writer) error {
 		if err := json.Unmarshal(line, &request); err != nil {
 			return err
 		}
-		for name, given := range request {
-			said, err := current.answer(name, given)
+		for name, arguments := range request {
+			answer, err := current.answer(name, arguments)
 			if err != nil {
 				return err
 			}
-			data, _ := json.Marshal(said)
+			data, _ := json.Marshal(answer)
 			if _, err := fmt.Fprintf(answers, "%s\n", data); err != nil {
 				return err
 			}
@@ -53,96 +53,96 @@ type session struct {
 	end           *time.Time // the end of freshness; nil if no bound was given
 }
 
-type said map[string]any
+type result map[string]any
 
-var ready = said{"ready": true}
+var ready = result{"ready": true}
 
-func (s *session) answer(name string, given json.RawMessage) (said, error) {
-	commands := map[string]func(json.RawMessage) (said, error){
-		"init": s.init, "trust": s.trust, "signing_keys": s.signingKeys, "restart": s.restart,
-		"poll": s.poll, "confirm": s.confirm, "check": s.check, "identify": s.identify,
-		"connect": s.connect, "verdicts": s.verdicts,
+// parsed returns a command that parses its request before it runs.
+func parsed[T any](run func(T) (result, error)) func(json.RawMessage) (result, error) {
+	return func(data json.RawMessage) (result, error) {
+		var request T
+		if err := json.Unmarshal(data, &request); err != nil {
+			return nil, err
+		}
+		return run(request)
+	}
+}
+
+func (s *session) answer(name string, request json.RawMessage) (result, error) {
+	commands := map[string]func(json.RawMessage) (result, error){
+		"init": parsed(s.init), "trust": parsed(s.trust), "signing_keys": parsed(s.signingKeys),
+		"restart": parsed(s.restart), "poll": parsed(s.poll), "confirm": parsed(s.confirm),
+		"check": parsed(s.check), "identify": parsed(s.identify), "connect": parsed(s.connect),
+		"verdicts": parsed(s.verdicts),
 	}
 	command, ok := commands[name]
 	if !ok {
-		return nil, fmt.Errorf("the suite asks for %q, which this client does not know", name)
+		return nil, fmt.Errorf("there is no command %q", name)
 	}
-	answered, err := command(given)
+	answer, err := command(request)
 	var needs *needsBase
 	if errors.As(err, &needs) {
-		return said{"needs_base": needs.base.version}, nil
+		return result{"needs_base": needs.base.version}, nil
 	}
 	if reason := reasonOf(err); reason != "" {
-		return said{"refused": reason}, nil
+		return result{"refused": reason}, nil
 	}
-	return answered, err
+	return answer, err
 }
 
-func (s *session) init(given json.RawMessage) (said, error) {
-	var asked struct {
-		Tenant string `json:"tenant"`
-		Root   string `json:"trust_root"`
-		Floor  *struct {
-			Sequence uint64 `json:"sequence"`
-			Chain    []byte `json:"chain"`
-			Signer   []byte `json:"signer"`
-		} `json:"floor"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
+func (s *session) init(request struct {
+	Tenant string `json:"tenant"`
+	Root   string `json:"trust_root"`
+	Floor  *struct {
+		Sequence uint64 `json:"sequence"`
+		Chain    []byte `json:"chain"`
+		Signer   []byte `json:"signer"`
+	} `json:"floor"`
+}) (result, error) {
+	if err := checkPin(request.Root); err != nil {
 		return nil, err
 	}
-	if err := checkPin(asked.Root); err != nil {
-		return nil, err
-	}
-	*s = session{belief: belief{tenant: asked.Tenant, pin: asked.Root}}
-	if asked.Floor != nil {
-		s.savedPosition = &position{sequence: asked.Floor.Sequence}
-		copy(s.savedPosition.chain[:], asked.Floor.Chain)
-		if asked.Floor.Signer != nil {
+	*s = session{belief: belief{tenant: request.Tenant, pin: request.Root}}
+	if request.Floor != nil {
+		s.savedPosition = &position{sequence: request.Floor.Sequence}
+		copy(s.savedPosition.chain[:], request.Floor.Chain)
+		if request.Floor.Signer != nil {
 			s.signedBy = &key{}
-			copy(s.signedBy[:], asked.Floor.Signer)
+			copy(s.signedBy[:], request.Floor.Signer)
 		}
 	}
 	return ready, nil
 }
 
-func (s *session) trust(given json.RawMessage) (said, error) {
-	var asked struct {
-		Now      time.Time `json:"now"`
-		Response string    `json:"response"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
-	documents, err := parseDocuments([]byte(asked.Response))
+func (s *session) trust(request struct {
+	Now      time.Time `json:"now"`
+	Response string    `json:"response"`
+}) (result, error) {
+	documents, err := parseDocuments([]byte(request.Response))
 	if err != nil {
 		return nil, err
 	}
-	if s.belief, err = s.belief.followed(documents, asked.Now); err != nil {
+	if s.belief, err = s.belief.followed(documents, request.Now); err != nil {
 		return nil, err
 	}
 	s.savedPosition = s.belief.position(s.signedBy, s.savedPosition)
 	if s.signedBy == nil || !contains(s.belief.named(), *s.signedBy) {
 		s.signedBy, s.isTrusted = nil, false
 	}
-	return said{"version": s.belief.version()}, nil
+	return result{"version": s.belief.version()}, nil
 }
 
-func (s *session) signingKeys(given json.RawMessage) (said, error) {
-	var asked struct {
-		Blob []byte `json:"blob"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
+func (s *session) signingKeys(request struct {
+	Blob []byte `json:"blob"`
+}) (result, error) {
 	if s.state == nil || s.state.head.keys == nil {
 		return nil, errors.New("no head names signing keys")
 	}
-	found, err := openSigningKeys(asked.Blob, *s.state.head.keys, s.belief.tenant, s.belief.held.signingKeys)
-	return said{"keys": len(found)}, err
+	found, err := openSigningKeys(request.Blob, *s.state.head.keys, s.belief.tenant, s.belief.held.signingKeys)
+	return result{"keys": len(found)}, err
 }
 
-func (s *session) restart(json.RawMessage) (said, error) {
+func (s *session) restart(struct{}) (result, error) {
 	if s.state != nil && s.isTrusted {
 		s.savedPosition = &s.state.head.at
 	}
@@ -150,16 +150,12 @@ func (s *session) restart(json.RawMessage) (said, error) {
 	return ready, nil
 }
 
-func (s *session) poll(given json.RawMessage) (said, error) {
-	var asked struct {
-		Now    time.Time `json:"now"`
-		Answer string    `json:"answer"`
-		Base   []byte    `json:"base"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
-	parsed, err := parseAnswer([]byte(asked.Answer))
+func (s *session) poll(request struct {
+	Now    time.Time `json:"now"`
+	Answer string    `json:"answer"`
+	Base   []byte    `json:"base"`
+}) (result, error) {
+	parsed, err := parseAnswer([]byte(request.Answer))
 	if err != nil {
 		return nil, err
 	}
@@ -167,98 +163,82 @@ func (s *session) poll(given json.RawMessage) (said, error) {
 	if !s.isTrusted {
 		held = nil
 	}
-	next, err := advance(held, parsed, asked.Base, asked.Now, s.belief.tenant, s.belief.verified, s.savedPosition)
+	next, err := advance(held, parsed, request.Base, request.Now, s.belief.tenant, s.belief.verified, s.savedPosition)
 	if err != nil {
 		return nil, err
 	}
 	s.state, s.signedBy, s.isTrusted = next, &next.signedBy, true
-	return said{"sequence": next.head.at.sequence}, nil
+	return result{"sequence": next.head.at.sequence}, nil
 }
 
-func (s *session) confirm(given json.RawMessage) (said, error) {
-	var asked struct {
-		Now          time.Time `json:"now"`
-		Age          string    `json:"age"`
-		MaxStaleness int       `json:"max_staleness"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
-	age, ok := wholeSeconds(asked.Age)
+func (s *session) confirm(request struct {
+	Now          time.Time `json:"now"`
+	Age          string    `json:"age"`
+	MaxStaleness int       `json:"max_staleness"`
+}) (result, error) {
+	age, ok := wholeSeconds(request.Age)
 	if !ok {
 		return nil, refuse(Malformed)
 	}
-	end := asked.Now.Add(time.Duration(asked.MaxStaleness)*time.Second - age)
+	end := request.Now.Add(time.Duration(request.MaxStaleness)*time.Second - age)
 	if s.end == nil || end.After(*s.end) {
 		s.end = &end
 	}
 	return ready, nil
 }
 
-func (s *session) check(given json.RawMessage) (said, error) {
-	var asked struct {
-		Now time.Time `json:"now"`
-		IDs []string  `json:"ids"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
-	if !areWarrantIDs(asked.IDs) {
+func (s *session) check(request struct {
+	Now time.Time `json:"now"`
+	IDs []string  `json:"ids"`
+}) (result, error) {
+	if !areWarrantIDs(request.IDs) {
 		return nil, refuse(Malformed)
 	}
 	verdict := Clear
-	if s.state == nil || !s.isTrusted || !asked.Now.Before(s.state.head.expiresAt) ||
-		!asked.Now.Before(s.belief.expiresAt()) || (s.end != nil && !asked.Now.Before(*s.end)) {
+	if s.state == nil || !s.isTrusted || !request.Now.Before(s.state.head.expiresAt) ||
+		!request.Now.Before(s.belief.expiresAt()) || (s.end != nil && !request.Now.Before(*s.end)) {
 		verdict = Stale
 	}
-	for _, id := range asked.IDs {
+	for _, id := range request.IDs {
 		if s.state != nil && s.state.revoked.revokes(id) {
 			verdict = Revoked
 		}
 	}
-	return said{"verdict": verdict.String()}, nil
+	return result{"verdict": verdict.String()}, nil
 }
 
-func (s *session) identify(given json.RawMessage) (said, error) {
-	var asked struct {
-		Kind   string `json:"kind"`
-		Issuer string `json:"issuer"`
-		Value  string `json:"value"`
-		Before *int64 `json:"issued_before"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
+func (s *session) identify(request struct {
+	Kind   string `json:"kind"`
+	Issuer string `json:"issuer"`
+	Value  string `json:"value"`
+	Before *int64 `json:"issued_before"`
+}) (result, error) {
 	var before []int64
-	if asked.Before != nil {
-		before = append(before, *asked.Before)
+	if request.Before != nil {
+		before = append(before, *request.Before)
 	}
-	found, err := TokenID(asked.Kind, asked.Issuer, asked.Value, before...)
+	found, err := TokenID(request.Kind, request.Issuer, request.Value, before...)
 	if err != nil {
 		return nil, refuse(Malformed)
 	}
-	return said{"warrant_id": found}, nil
+	return result{"warrant_id": found}, nil
 }
 
 // connect starts a client that follows a service until the process ends. Its events are logged to
 // standard error.
-func (s *session) connect(given json.RawMessage) (said, error) {
-	var asked struct {
-		URL, Tenant, Floor string
-		APIKey             string  `json:"api_key"`
-		Root               string  `json:"trust_root"`
-		MaxStaleness       float64 `json:"max_staleness"`
-	}
-	if err := json.Unmarshal(given, &asked); err != nil {
-		return nil, err
-	}
+func (s *session) connect(request struct {
+	URL, Tenant, Floor string
+	APIKey             string  `json:"api_key"`
+	Root               string  `json:"trust_root"`
+	MaxStaleness       float64 `json:"max_staleness"`
+}) (result, error) {
 	client, err := New(Options{
-		URL: asked.URL, APIKey: asked.APIKey, Tenant: asked.Tenant, TrustPin: asked.Root, StateDir: asked.Floor,
-		MaxStaleness: times(time.Second, asked.MaxStaleness), NoReports: true,
+		URL: request.URL, APIKey: request.APIKey, Tenant: request.Tenant, TrustPin: request.Root, StateDir: request.Floor,
+		MaxStaleness: times(time.Second, request.MaxStaleness), NoReports: true,
 		OnEvent: func(event Event) { log.Print(event) },
 	})
 	if err != nil {
-		return said{"refused": err.Error()}, nil
+		return result{"refused": err.Error()}, nil
 	}
 	s.live = client
 	go func() { _ = client.Run(context.Background()) }()
@@ -270,20 +250,16 @@ func (s *session) connect(given json.RawMessage) (said, error) {
 }
 
 // verdicts returns the verdict on each warrant, and the number of failed or rejected polls.
-func (s *session) verdicts(given json.RawMessage) (said, error) {
-	var ids []string
-	if err := json.Unmarshal(given, &ids); err != nil {
-		return nil, err
-	}
-	found := make([]string, len(ids))
+func (s *session) verdicts(ids []string) (result, error) {
+	verdicts := make([]string, len(ids))
 	for n, id := range ids {
 		verdict, _ := s.live.Check(id)
-		found[n] = verdict.String()
+		verdicts[n] = verdict.String()
 	}
 	now := s.live.Status()
 	failures := now.Failures
 	for _, count := range now.Refusals {
 		failures += count
 	}
-	return said{"verdicts": found, "failures": failures}, nil
+	return result{"verdicts": verdicts, "failures": failures}, nil
 }

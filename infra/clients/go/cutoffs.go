@@ -33,27 +33,25 @@ func (c cutoffs) covers(id string) bool {
 
 // after returns the cutoffs after an entry.
 func (c cutoffs) after(of entry) cutoffs {
-	made, isCopy := c, false
+	changed, isCopy := c, false
 	edit := func(ids []item, isRevoked bool) {
 		for _, each := range ids {
-			if len(each.data) != cutoffSize {
-				continue
-			}
-			if _, _, ok := cutoffOf(string(each.data)); !ok {
+			id := string(each.data)
+			if _, _, ok := cutoffOf(id); !ok {
 				continue
 			}
 			if !isCopy {
-				made, isCopy = make(cutoffs, len(c)+1), true
-				for subject, known := range c {
-					made[subject] = known
+				changed, isCopy = make(cutoffs, len(c)+1), true
+				for subject, times := range c {
+					changed[subject] = times
 				}
 			}
-			made.set(string(each.data), isRevoked)
+			changed.set(id, isRevoked)
 		}
 	}
 	edit(of.removed, false)
 	edit(of.revoked, true)
-	return made
+	return changed
 }
 
 // set adds or removes a cutoff, in a new list of times. It changes the map, which must not be

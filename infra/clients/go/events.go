@@ -89,33 +89,36 @@ func (ReportAccepted) event()   {}
 func (ReportFailed) event()     {}
 
 func (e PollSucceeded) String() string {
-	return fmt.Sprintf("the service answered after %s, with news: %t", e.Took, e.Changed)
+	return fmt.Sprintf("the service responded after %s, with news: %t", e.Took, e.Changed)
 }
 
 func (e StateAdvanced) String() string {
-	return fmt.Sprintf("holds entry %d after %d, with %d revoked warrants", e.After, e.Before, e.Count)
+	return fmt.Sprintf("the state advanced from entry %d to entry %d, with %d revoked warrants", e.Before, e.After, e.Count)
 }
 
 func (e ResponseRejected) String() string {
-	return fmt.Sprintf("an answer of the service was refused: %s", e.Reason)
+	return fmt.Sprintf("rejected a response of the service: %s", e.Reason)
 }
 
 func (e PollFailed) String() string {
-	return fmt.Sprintf("the feed cannot be followed: %s", e.Message)
+	return fmt.Sprintf("cannot poll the feed: %s", e.Message)
 }
 
-func (BecameStale) String() string { return "the state is stale, so warrants are not clear" }
+func (BecameStale) String() string { return "the state is stale, and no warrant is clear" }
 
 func (BecameFresh) String() string { return "the state is recent" }
 
-func (e SignerChanged) String() string { return "the list signer now is " + e.Key }
+func (e SignerChanged) String() string { return "the SRL signer is now " + e.Key }
 
 func (e TrustChanged) String() string {
-	return fmt.Sprintf("the trust document now is version %d, by the root %s", e.Version, e.Pin)
+	return fmt.Sprintf("accepted version %d of the trust document, with the pin %s", e.Version, e.Pin)
 }
 
 func (e ReportAccepted) String() string {
-	return fmt.Sprintf("reported entry %d, which is %s", e.Sequence, e.Status)
+	if e.Status == "equivocation" {
+		return "the feed of this client differs from the feed of the service"
+	}
+	return fmt.Sprintf("reported entry %d: %s", e.Sequence, e.Status)
 }
 
-func (e ReportFailed) String() string { return "a report failed: " + e.Message }
+func (e ReportFailed) String() string { return "cannot send a report: " + e.Message }

@@ -54,41 +54,35 @@ type follower struct {
 // load restores the saved state.
 func (f *follower) load() error {
 	f.view.Store(&view{})
-	found, err := f.store.load()
-	if err != nil || found == nil {
+	stored, err := f.store.load()
+	if err != nil || stored == nil {
 		return err
 	}
 	trust := *f.trust.Load()
-	if found.Tenant != trust.tenant {
+	if stored.Tenant != trust.tenant {
 		return &StateError{fmt.Sprintf(
-			"the saved state belongs to %s: use a separate folder for each tenant", found.Tenant)}
+			"the saved state belongs to %s: use a separate folder for each tenant", stored.Tenant)}
 	}
-	trust = trust.resumed(found)
+	// A different pin discards the saved document, unless the pin matches the roots of that document.
+	if document := stored.document(); trust.pin == stored.Pin || trust.pin == document.roots.pin {
+		trust.held = document
+	}
 	f.trust.Store(&trust)
-	at := found.position()
-	f.signedBy = found.signer()
+	at := stored.position()
+	f.signedBy = stored.signer()
 	f.position = trust.position(f.signedBy, &at)
-	restored, err := f.restored(found)
+	restored, err := f.restored(stored)
 	f.release()
 	if restored == nil || err != nil {
 		return err
 	}
 	// The age of an answer from the future is unknown.
 	confirmed := time.Time{}
-	if age := time.Since(found.AnsweredAt); age >= 0 {
+	if age := time.Since(stored.AnsweredAt); age >= 0 {
 		confirmed = time.Now().Add(-age)
 	}
 	f.confirm(restored, confirmed)
 	return nil
-}
-
-// resumed returns the belief after a restart with a saved state. A different pin discards the saved
-// document, unless the pin matches the roots of that document.
-func (b belief) resumed(from *saved) belief {
-	if held := from.document(); b.pin == from.Pin || b.pin == held.roots.pin {
-		b.held = held
-	}
-	return b
 }
 
 // restored returns the saved state, or nil if other keys are trusted now.
@@ -101,20 +95,17 @@ func (f *follower) restored(from *saved) (*state, error) {
 		return nil, err
 	}
 	f.hasGarbage = len(data) > largeBase
-	origin, err := parseAnswer(from.Origin)
-	if err != nil {
-		return nil, nil
-	}
-	latest, err := parseAnswer(from.Latest)
-	if err != nil {
+	origin, originErr := parseAnswer(from.Origin)
+	latest, latestErr := parseAnswer(from.Latest)
+	if originErr != nil || latestErr != nil {
 		return nil, nil
 	}
 	trust := f.trust.Load()
-	found, err := restore(origin, data, latest, trust.tenant, trust.ofSaved, *f.position)
+	restored, err := restore(origin, data, latest, trust.tenant, trust.ofSaved, *f.position)
 	if err != nil {
 		return nil, nil
 	}
-	return found, nil
+	return restored, nil
 }
 
 // poll makes one exchange with the service, and returns the pause before the next. A failure is an
@@ -155,28 +146,30 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 		f.transport.client.CloseIdleConnections()
 		f.connected = asked
 	}
-	found, err := f.ask(ctx, wait)
+	response, err := f.ask(ctx, wait)
 	if err != nil {
 		return 0, err
 	}
-	age, err := found.age()
+	age, err := response.age()
 	if err != nil {
 		return 0, err
 	}
-	asked = found.asked
-	isChanged := found.status == http.StatusOK
+	asked = response.asked
+	confirmed, isChanged := asked.Add(-age), response.status == http.StatusOK
 	if isChanged {
-		err = f.changed(ctx, found, asked.Add(-age))
-	} else {
-		err = f.unchanged(asked.Add(-age))
-	}
-	if err != nil {
-		return 0, err
+		if err := f.changed(ctx, response, confirmed); err != nil {
+			return 0, err
+		}
+	} else if !time.Now().Before(f.trust.Load().expiresAt()) {
+		// Without the tag, the next answer contains the head, which is then verified again.
+		return 0, refuse(TrustExpired)
+	} else if before.state != nil && confirmed.After(before.confirmed) {
+		f.confirm(before.state, confirmed)
 	}
 	took := time.Since(asked)
 	f.emit(PollSucceeded{took, isChanged})
 	if age > f.policy.staleness {
-		return 0, without("the answer is %s old", age)
+		return 0, without("the response is %s old", age)
 	}
 	return f.pause(took, wait, before.state == nil || before.sequence() != f.view.Load().sequence()), nil
 }
@@ -199,14 +192,14 @@ func (f *follower) ask(ctx context.Context, wait time.Duration) (*response, erro
 		}
 	}
 	// An answer must arrive before the state is stale.
-	found, err := f.transport.get(ctx, path, answerMax, tag, wait+shortest(answerTime, f.policy.staleness/2))
+	response, err := f.transport.get(ctx, path, answerMax, tag, wait+min(answerTime, f.policy.staleness/2))
 	if err != nil {
 		return nil, err
 	}
-	if found.status != http.StatusOK && (found.status != http.StatusNotModified || tag == "") {
-		return nil, found.unexpected()
+	if response.status != http.StatusOK && (response.status != http.StatusNotModified || tag == "") {
+		return nil, response.unexpected()
 	}
-	return found, nil
+	return response, nil
 }
 
 // held returns the state to continue, or nil for a base load. A base load is needed if the state
@@ -219,41 +212,42 @@ func (f *follower) held() *state {
 	return now.state
 }
 
-func (f *follower) changed(ctx context.Context, found *response, trueAt time.Time) error {
-	given, err := parseAnswer(found.body)
+// changed takes the state of a response, saves it, and makes it current.
+func (f *follower) changed(ctx context.Context, response *response, confirmed time.Time) error {
+	latest, err := parseAnswer(response.body)
 	if err != nil {
 		return err
 	}
-	next, err := f.next(ctx, given)
+	next, err := f.next(ctx, latest)
 	if err != nil {
 		return err
 	}
+	before, signedBy := f.view.Load(), f.signedBy
 	// The state includes all changes confirmed earlier, even if this answer is older.
-	if now := f.view.Load(); now.isTrusted && now.confirmed.After(trueAt) {
-		trueAt = now.confirmed
+	if before.isTrusted && before.confirmed.After(confirmed) {
+		confirmed = before.confirmed
 	}
-	if err := f.take(next, trueAt); err != nil {
+	if err := f.store.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
 		return err
 	}
-	f.etag, f.last, f.hasGap = found.field("ETag"), given, false
-	return nil
-}
-
-func (f *follower) unchanged(trueAt time.Time) error {
-	if !time.Now().Before(f.trust.Load().expiresAt()) {
-		// Without the tag, the next answer contains the head, which is then verified again.
-		return refuse(TrustExpired)
+	f.position, f.signedBy = &next.head.at, &next.signedBy
+	f.confirm(next, confirmed)
+	if signedBy != nil && *signedBy != next.signedBy {
+		f.emit(SignerChanged{next.signedBy.String()})
 	}
-	if now := f.view.Load(); now.state != nil && trueAt.After(now.confirmed) {
-		f.confirm(now.state, trueAt)
+	if before.state == nil || before.sequence() != next.head.at.sequence {
+		f.emit(StateAdvanced{before.sequence(), next.head.at.sequence, next.revoked.size()})
 	}
+	f.etag, f.last, f.hasGap = response.field("ETag"), latest, false
 	return nil
 }
 
 // next returns the state after an answer. It first reads documents that may be missing.
-func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
-	next, err := f.advanced(ctx, given, nil)
-	if !isOfDocuments(reasonOf(err)) {
+func (f *follower) next(ctx context.Context, latest *answer) (*state, error) {
+	next, err := f.advanced(ctx, latest, nil)
+	switch reasonOf(err) {
+	case Signature, TrustExpired, Behind:
+	default:
 		return next, err
 	}
 	if fault := f.readDocuments(ctx); fault != nil {
@@ -264,27 +258,24 @@ func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
 			return nil, fault
 		}
 	}
-	return f.advanced(ctx, given, nil)
+	return f.advanced(ctx, latest, nil)
 }
 
-func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*state, error) {
+func (f *follower) advanced(ctx context.Context, latest *answer, data []byte) (*state, error) {
 	trust := f.trust.Load()
-	next, err := advance(f.held(), given, data, time.Now(), trust.tenant, trust.verified, f.position)
+	next, err := advance(f.held(), latest, data, time.Now(), trust.tenant, trust.verified, f.position)
 	var needs *needsBase
 	if errors.As(err, &needs) {
 		// The verified head bounds the size of the base.
-		limit := int64(baseMax)
-		if most := needs.base.sizeMax(); most < baseMax {
-			limit = int64(most)
-		}
-		found, err := f.transport.getFar(ctx, fmt.Sprintf("%s/base/%d", feedPath, needs.base.version), limit)
+		limit := min(baseMax, int64(needs.base.sizeMax()))
+		payload, err := f.transport.getFar(ctx, fmt.Sprintf("%s/base/%d", feedPath, needs.base.version), limit)
 		if err != nil {
 			return nil, err
 		}
-		if found == nil {
-			found = []byte{}
+		if payload == nil {
+			payload = []byte{}
 		}
-		return f.advanced(ctx, given, found)
+		return f.advanced(ctx, latest, payload)
 	}
 	if err == nil && data != nil {
 		err = f.store.saveBase(data)
@@ -301,64 +292,42 @@ func (f *follower) release() {
 	f.hasGarbage = false
 }
 
-// take saves a state and makes it current. `confirmed` is when the service confirmed it.
-func (f *follower) take(next *state, confirmed time.Time) error {
-	before, known := f.view.Load().state, f.signedBy
-	if err := f.store.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
-		return err
-	}
-	f.position, f.signedBy = &next.head.at, &next.signedBy
-	f.confirm(next, confirmed)
-	if known != nil && *known != next.signedBy {
-		f.emit(SignerChanged{next.signedBy.String()})
-	}
-	if past := (&view{state: before}).sequence(); before == nil || past != next.head.at.sequence {
-		f.emit(StateAdvanced{past, next.head.at.sequence, next.revoked.size()})
-	}
-	return nil
-}
-
 func (f *follower) confirm(next *state, confirmed time.Time) {
 	f.view.Store(viewOf(next, confirmed, f.policy.staleness, f.trust.Load().expiresAt()))
 }
 
-// readDocuments reads newer trust documents.
+// readDocuments reads newer trust documents. It saves the newest, and makes it current (TRUST-14).
 func (f *follower) readDocuments(ctx context.Context) error {
 	trust := f.trust.Load()
-	found, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", answerTime)
+	response, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", answerTime)
 	if err != nil {
 		return err
 	}
-	if found.status != http.StatusOK {
-		return found.unexpected()
+	if response.status != http.StatusOK {
+		return response.unexpected()
 	}
-	given, err := parseDocuments(found.body)
+	documents, err := parseDocuments(response.body)
 	if err != nil {
 		return err
 	}
-	next, err := trust.followed(given, time.Now())
+	next, err := trust.followed(documents, time.Now())
 	if err != nil || next.held == trust.held {
 		return err
 	}
-	return f.believe(&next)
-}
-
-// believe saves another document, and makes it current (TRUST-14).
-func (f *follower) believe(next *belief) error {
 	now, signedBy := f.view.Load(), f.signedBy
 	if signedBy != nil && !contains(next.named(), *signedBy) {
 		signedBy = nil
 	}
 	at := next.position(signedBy, f.position)
 	isKept := now.state != nil && now.isTrusted && signedBy != nil
-	made := savedAt(next, *at, signedBy)
+	stored := savedAt(&next, *at, signedBy)
 	if isKept {
-		made = savedOf(now.state, next, now.confirmed)
+		stored = savedOf(now.state, &next, now.confirmed)
 	}
-	if err := f.store.save(made); err != nil {
+	if err := f.store.save(stored); err != nil {
 		return err
 	}
-	f.trust.Store(next)
+	f.trust.Store(&next)
 	f.position, f.signedBy = at, signedBy
 	if isKept {
 		f.confirm(now.state, now.confirmed)
@@ -369,23 +338,6 @@ func (f *follower) believe(next *belief) error {
 	}
 	f.emit(TrustChanged{next.version(), next.pin})
 	return nil
-}
-
-// signingKeys returns the keys that the head names, or nil if it names none.
-func (f *follower) signingKeys(ctx context.Context) ([]*SigningKey, error) {
-	now, trust := f.view.Load(), f.trust.Load()
-	if now.state == nil || !now.isTrusted || now.state.head.keys == nil || trust.held == nil {
-		return nil, nil
-	}
-	named, limit := *now.state.head.keys, int64(keysMax)
-	if named.number < keysMax {
-		limit = int64(named.number)
-	}
-	blob, err := f.transport.getFar(ctx, keysPath+"/"+hex.EncodeToString(named.sha256[:]), limit)
-	if err != nil {
-		return nil, err
-	}
-	return openSigningKeys(blob, named, trust.tenant, trust.held.signingKeys)
 }
 
 // wait returns how long the next poll may wait. After a failure or while stale, it is zero, because
@@ -409,14 +361,14 @@ func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duratio
 	if hasEntries && f.wait() > 0 && !(isSoon && hurried) {
 		pause = afterWait
 	} else if wait > 0 && took > wait/2 {
-		pause = longest(afterWait, f.policy.poll-took)
+		pause = max(afterWait, f.policy.poll-took)
 	}
 	return jittered(pause)
 }
 
 func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {
 	// Retry-After is not signed, so it has the same bound as poll_seconds.
-	pause := longest(f.backoff(), jittered(f.policy.pause(retryAfter)))
+	pause := max(f.backoff(), jittered(f.policy.pause(retryAfter)))
 	if f.failures > 1 {
 		// The tag may be the cause, for example because it is too long.
 		f.etag = ""
@@ -429,8 +381,8 @@ func (f *follower) backoff() time.Duration {
 	if f.failures < 10 {
 		f.failures++
 	}
-	most := shortest(backoffMax, f.policy.staleness/4)
-	return jittered(f.policy.pause(shortest(f.policy.poll<<f.failures, most)))
+	most := min(backoffMax, f.policy.staleness/4)
+	return jittered(f.policy.pause(min(f.policy.poll<<f.failures, most)))
 }
 
 func jittered(longest time.Duration) time.Duration { return times(longest, 0.5+uniform()/2) }
@@ -449,22 +401,22 @@ func uniform() float64 {
 }
 
 func savedAt(by *belief, at position, signer *key) *saved {
-	made := &saved{
+	stored := &saved{
 		Tenant: by.tenant, Sequence: at.sequence, Chain: hex.EncodeToString(at.chain[:]),
-		Pin: by.pin, Document: encodeDocument(by.held),
+		Pin: by.pin, Document: by.held.encode(),
 	}
 	if signer != nil {
-		made.Signer = signer.String()
+		stored.Signer = signer.String()
 	}
-	return made
+	return stored
 }
 
 func savedOf(of *state, by *belief, confirmed time.Time) *saved {
-	made := savedAt(by, of.head.at, &of.signedBy)
-	made.IssuedAt, made.AnsweredAt = of.head.issuedAt, confirmed
+	stored := savedAt(by, of.head.at, &of.signedBy)
+	stored.IssuedAt, stored.AnsweredAt = of.head.issuedAt, confirmed
 	if of.latest != nil {
-		made.Base = hex.EncodeToString(of.began.sha256[:])
-		made.Origin, made.Latest = of.origin.encode(), of.latest.encode()
+		stored.Base = hex.EncodeToString(of.began.sha256[:])
+		stored.Origin, stored.Latest = of.origin.encode(), of.latest.encode()
 	}
-	return made
+	return stored
 }

@@ -67,8 +67,8 @@ func readIdentity(path string) (*identity, error) {
 			return &identity{private}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is no Ed25519 key in PEM. Delete it, so that a new one is made, and let the "+
-		"operator of the service remove the registration of this authorizer", path)
+	return nil, fmt.Errorf("%s is not an Ed25519 key in PEM. Delete the file, and ask the operator of the "+
+		"service to remove the registration of this authorizer", path)
 }
 
 // proof returns the proof of a registration, in the format of the request.

@@ -48,11 +48,11 @@ type reportAnswer struct {
 func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
 	members, err := parseJSON(body)
 	if err != nil {
-		return nil, without("the answer is no object")
+		return nil, without("the response is not a JSON object")
 	}
 	word, _ := members[has].(string)
 	if word == "" || printable(word) != word {
-		return nil, without("the answer has no %s", has)
+		return nil, without("the response has no %s", has)
 	}
 	after, err := secondsOf(members["report_after_seconds"])
 	if err != nil {
@@ -63,7 +63,7 @@ func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
 		return nil, err
 	}
 	found := &reportAnswer{word: word}
-	found.terms = terms{longest(reportAfterMin, shortest(after, reportAfterMax)), shortest(spread, spreadMax)}
+	found.terms = terms{max(reportAfterMin, min(after, reportAfterMax)), min(spread, spreadMax)}
 	if number, ok := members["last_number"].(json.Number); ok {
 		if last, err := number.Int64(); err == nil && last >= 0 && last < numberMax {
 			found.lastNumber = last
@@ -76,7 +76,7 @@ func secondsOf(given any) (time.Duration, error) {
 	number, _ := given.(json.Number)
 	seconds, err := number.Float64()
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || seconds < 0 {
-		return 0, without("the answer does not say when to report")
+		return 0, without("the response has no valid report interval")
 	}
 	if most := reportAfterMax.Seconds(); seconds > most {
 		seconds = most
@@ -145,7 +145,7 @@ func (s *schedule) failed(status int, retryAfter time.Duration, now time.Time) t
 		s.failures++
 	}
 	// Clients that were rejected together must not retry together.
-	pause = shortest(retryAfter, reportPauseMax) + jittered(pause)
+	pause = min(retryAfter, reportPauseMax) + jittered(pause)
 	s.next, s.turn = now.Add(pause), time.Time{}
 	return pause
 }
@@ -260,19 +260,6 @@ func (r *reporter) report(ctx context.Context, now *view) error {
 	if r.lastNumber++; time.Now().UnixMilli() > r.lastNumber {
 		r.lastNumber = time.Now().UnixMilli()
 	}
-	members := r.statement(now, counts)
-	path := "/v1/authorizers/" + url.PathEscape(r.schedule.id) + "/heartbeat"
-	answer, err := r.post(ctx, path, members, "status")
-	if answer != nil {
-		r.sent = counts
-		r.schedule.accepted(answer, now.sequence(), time.Now())
-		r.client.note(ReportAccepted{now.sequence(), answer.word})
-	}
-	return err
-}
-
-// statement returns the members of a heartbeat: the state of this client, and the signature.
-func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 	staleness := uint64((r.client.follower.policy.staleness + time.Second - 1) / time.Second)
 	refused := map[string]any{}
 	for reason, count := range counts {
@@ -281,16 +268,24 @@ func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 		}
 	}
 	at, trust := now.state.head.at, r.client.follower.trust.Load()
-	stated := map[string]any{
+	statement := map[string]any{
 		"Tenant": trust.tenant, "Id": r.schedule.id, "Number": uint64(r.lastNumber), "Trust": trust.version(),
 		"Sequence": at.sequence, "Chain": at.chain[:], "VerifiedAt": nil, "MaxStaleness": staleness,
 		"FailOpen": false, "Refused": refused,
 	}
 	if !now.confirmed.IsZero() {
-		stated["VerifiedAt"] = now.confirmed.UTC().Format(momentForm)
+		statement["VerifiedAt"] = now.confirmed.UTC().Format(momentForm)
 	}
-	payload := encode(stated)
-	return map[string]any{"report": toBase64(payload), "signature": r.identity.sign(reportPrefix, payload)}
+	payload := encode(statement)
+	members := map[string]any{"report": toBase64(payload), "signature": r.identity.sign(reportPrefix, payload)}
+	path := "/v1/authorizers/" + url.PathEscape(r.schedule.id) + "/heartbeat"
+	answer, err := r.post(ctx, path, members, "status")
+	if answer != nil {
+		r.sent = counts
+		r.schedule.accepted(answer, now.sequence(), time.Now())
+		r.client.note(ReportAccepted{now.sequence(), answer.word})
+	}
+	return err
 }
 
 // post returns the response, or nil after recording a failure.
@@ -310,8 +305,8 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 		}
 		failure, isUnregistered := found.unexpected(), has == "id" && found.status == http.StatusConflict
 		if isUnregistered {
-			failure.message = fmt.Sprintf("the service refused to register %q, because another client has this name: "+
-				"set another Name, or remove that registration with `rescind authorizers remove`", r.name)
+			failure.message = fmt.Sprintf("cannot register %q: another key has registered its name. Use a separate name for "+
+				"each authorizer, or run `rescind authorizers remove` for the old one", r.name)
 		}
 		r.failed(failure.message, status, failure.retryAfter, isUnregistered)
 		return nil, nil

@@ -29,11 +29,11 @@ func opened(t *testing.T, by key, prefix string, payload, signature any) *fields
 	if !isSigned(prefix, data, signed, by) {
 		t.Error("it is not signed")
 	}
-	members, err := decodeMap(data, true)
+	members, err := readFields(data, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fields{members: members}
+	return members
 }
 
 func TestAReportIsSigned(t *testing.T) {
@@ -51,11 +51,11 @@ func TestAReportIsSigned(t *testing.T) {
 	own := publicOf(reporter.identity.private)
 	proof := registered["proof"].(map[string]any)
 	stated := opened(t, own, registrationPrefix, proof["payload"], proof["signature"])
-	expect(t, []any{stated.text("Tenant"), stated.text("Name"), stated.key("PublicKey"), stated.moment("IssuedAt").IsZero(), stated.err}, []any{tenant, "gate", own, false, nil})
+	expect(t, []any{stated.text("Tenant"), stated.text("Name"), stated.key("PublicKey"), stated.moment("IssuedAt").IsZero(), stated.err()}, []any{tenant, "gate", own, false, nil})
 	stated = opened(t, own, reportPrefix, reported["report"], reported["signature"])
 	expect(t, []any{stated.text("Id"), stated.number("Trust"), stated.number("Sequence"), stated.number("MaxStaleness")}, []any{"svc_azr_1", uint64(1), uint64(0), uint64(30)})
 	expect(t, stated.table("Refused").number("rollback"), uint64(1))
-	expect(t, stated.err, nil)
+	expect(t, stated.err(), nil)
 	expect(t, len(reported), 2)
 	if time.Until(reporter.schedule.next) < 290*time.Second {
 		t.Error("the next report is too early")
@@ -141,7 +141,7 @@ func TestAnIdentityThatCannotBeUsed(t *testing.T) {
 	}
 	os.Chmod(path, 0o600)
 	os.WriteFile(path, make([]byte, ed25519.SeedSize), 0o600)
-	if _, err := identityOf(folder); err == nil || !strings.Contains(err.Error(), "is no Ed25519 key") {
+	if _, err := identityOf(folder); err == nil || !strings.Contains(err.Error(), "is not an Ed25519 key") {
 		t.Error(err)
 	}
 }

@@ -100,8 +100,8 @@ func (s *stateStore) saved() (*saved, error) {
 	found, err := parseState(data)
 	if err != nil {
 		return nil, &StateError{fmt.Sprintf(
-			"%s is damaged (%v), so this client does not know what it accepted last. Stop it, remove the "+
-				"folder %s, and start it again", s.file(), err, s.folder)}
+			"%s is damaged (%v). Stop the client, remove the folder %s, and start the client again",
+			s.file(), err, s.folder)}
 	}
 	if found.Client != stateClient {
 		return nil, &StateError{fmt.Sprintf(
@@ -126,7 +126,7 @@ func readOwn(path string) ([]byte, error) {
 func parseState(data []byte) (*storedState, error) {
 	sum, rest, _ := bytes.Cut(data, []byte("\n"))
 	if of := sha256.Sum256(rest); hex.EncodeToString(of[:]) != string(sum) {
-		return nil, errors.New("its hash is another one")
+		return nil, errors.New("its hash is wrong")
 	}
 	found := &storedState{}
 	var named struct{ Client *string }
@@ -144,7 +144,7 @@ func parseState(data []byte) (*storedState, error) {
 		return nil, err
 	}
 	if found.Format < 1 || found.Format > stateFormat {
-		return nil, errors.New("a later version of this client wrote it")
+		return nil, errors.New("another version of this program wrote it")
 	}
 	return found, found.check()
 }
@@ -152,13 +152,13 @@ func parseState(data []byte) (*storedState, error) {
 // check returns an error if a member is invalid.
 func (s *saved) check() error {
 	if chain, err := hex.DecodeString(s.Chain); err != nil || len(chain) != sha256.Size {
-		return errors.New("its chain is no hash")
+		return errors.New("its chain is not a hash")
 	}
 	if signer, err := hex.DecodeString(s.Signer); err != nil || (len(signer) > 0 && !isSafe(signer)) {
-		return errors.New("its signer is no key")
+		return errors.New("its signer is not a key")
 	}
 	if s.document() == nil || checkPin(s.Pin) != nil {
-		return errors.New("its trust document is none")
+		return errors.New("its trust document is malformed")
 	}
 	return nil
 }
@@ -205,7 +205,9 @@ func (s *stateStore) save(next *saved) error {
 				return err
 			}
 		}
-		if err := replaceFile(s.file(), encodeState(next)); err != nil {
+		data, _ := json.Marshal(storedState{stateClient, stateFormat, *next})
+		sum := sha256.Sum256(data)
+		if err := replaceFile(s.file(), append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)); err != nil {
 			return err
 		}
 		s.written = s.stamp()
@@ -219,18 +221,15 @@ func (s *stateStore) isBehind(next *saved, now os.FileInfo) (bool, error) {
 	if err != nil || held == nil {
 		return false, err
 	}
-	ours, theirs := next.document(), held.document()
-	if !sharesRoot(next.Pin, ours, held.Pin, theirs) {
+	pin, root := next.Pin, next.document().roots.pin
+	otherPin, otherRoot := held.Pin, held.document().roots.pin
+	if pin != otherPin && pin != otherRoot && root != otherPin && root != otherRoot {
 		if !isSameStamp(now, s.began) {
-			return false, &StateError{"a client with another TrustPin uses the folder: start again"}
+			return false, &StateError{"a client with another TrustPin uses the folder: restart this client"}
 		}
 		return false, nil
 	}
 	return held.isAfter(next), nil
-}
-
-func sharesRoot(pin string, ours *document, other string, theirs *document) bool {
-	return pin == other || pin == theirs.roots.pin || ours.roots.pin == other || ours.roots.pin == theirs.roots.pin
 }
 
 // isAfter returns whether this state is newer. A newer document may lead back to a lower sequence.
@@ -252,12 +251,6 @@ func (s *saved) document() *document {
 		return nil
 	}
 	return found[0]
-}
-
-func encodeState(of *saved) []byte {
-	data, _ := json.Marshal(storedState{stateClient, stateFormat, *of})
-	sum := sha256.Sum256(data)
-	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
 // removeOthers removes unused bases, and files of interrupted processes. Only the lock holder

@@ -64,17 +64,17 @@ func TestASavedStateThatCannotBeUsedIsAnError(t *testing.T) {
 		change   func(path string)
 		expected string
 	}{
-		"a byte":        {edited(func(data []byte) { data[100] ^= 1 }), "is damaged (its hash is another one)"},
+		"a byte":        {edited(func(data []byte) { data[100] ^= 1 }), "is damaged (its hash is wrong)"},
 		"empty":         {func(path string) { os.Truncate(path, 0) }, "is damaged"},
 		"half":          {func(path string) { os.Truncate(path, 300) }, "is damaged"},
 		"others write":  {func(path string) { os.Chmod(path, 0o666) }, "others can write to"},
 		"other client":  {sealed(`{"client":"typescript","format":1}`), "was saved by the typescript client"},
 		"Python":        {sealed(`{"format":1,"tenant":"svc_tnt_x"}`), "was saved by the Python client"},
-		"later":         {sealed(`{"client":"go","format":2}`), "a later version of this client wrote it"},
-		"no chain":      {sealed(`{"client":"go","format":1,"chain":"00"}`), "its chain is no hash"},
-		"none":          {sealed(fmt.Sprintf(`{"client":"go","format":1,"chain":"%064d"}`, 0)), "its trust document is none"},
-		"no key":        {sealed(fmt.Sprintf(`{"client":"go","format":1,"signer":"00","chain":"%064d"}`, 0)), "its signer is no key"},
-		"no document":   {sealed(fmt.Sprintf(`{"client":"go","format":1,"document":{},"chain":"%064d"}`, 0)), "its trust document is none"},
+		"later":         {sealed(`{"client":"go","format":2}`), "another version of this program wrote it"},
+		"no chain":      {sealed(`{"client":"go","format":1,"chain":"00"}`), "its chain is not a hash"},
+		"none":          {sealed(fmt.Sprintf(`{"client":"go","format":1,"chain":"%064d"}`, 0)), "its trust document is malformed"},
+		"no key":        {sealed(fmt.Sprintf(`{"client":"go","format":1,"signer":"00","chain":"%064d"}`, 0)), "its signer is not a key"},
+		"no document":   {sealed(fmt.Sprintf(`{"client":"go","format":1,"document":{},"chain":"%064d"}`, 0)), "its trust document is malformed"},
 		"not an object": {sealed(`[]`), "is damaged"},
 	} {
 		folder := t.TempDir()

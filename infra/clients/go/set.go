@@ -98,54 +98,48 @@ func (s *set) after(entries []entry) *set {
 	if len(entries) == 0 {
 		return s
 	}
-	made := &set{s.whole, copied(s.added), copied(s.removed), s.cutoffs}
+	next := &set{s.whole, copied(s.added), copied(s.removed), s.cutoffs}
 	for _, each := range entries {
 		for _, id := range each.removed {
-			made.remove(digestOf(id.data))
+			of := digestOf(id.data)
+			delete(next.added, of)
+			if next.whole.has(of) {
+				next.removed[of] = struct{}{}
+			}
 		}
 		for _, id := range each.revoked {
-			made.add(digestOf(id.data))
+			of := digestOf(id.data)
+			delete(next.removed, of)
+			if !next.whole.has(of) {
+				next.added[of] = struct{}{}
+			}
 		}
-		made.cutoffs = made.cutoffs.after(each)
+		next.cutoffs = next.cutoffs.after(each)
 	}
-	if len(made.added)+len(made.removed) > foldAt {
-		return made.folded()
+	if len(next.added)+len(next.removed) > foldAt {
+		return next.folded()
 	}
-	return made
-}
-
-func (s *set) remove(of digest) {
-	delete(s.added, of)
-	if s.whole.has(of) {
-		s.removed[of] = struct{}{}
-	}
-}
-
-func (s *set) add(of digest) {
-	delete(s.removed, of)
-	if !s.whole.has(of) {
-		s.added[of] = struct{}{}
-	}
+	return next
 }
 
 // folded returns the same set with its changes merged into the table.
 func (s *set) folded() *set {
-	made := newTable(s.size())
+	whole := newTable(s.size())
 	for _, each := range s.whole.places {
 		if _, gone := s.removed[each]; !gone && each != (digest{}) {
-			made.insert(each)
+			whole.insert(each)
 		}
 	}
 	for each := range s.added {
-		made.insert(each)
+		whole.insert(each)
 	}
-	return &set{whole: made, cutoffs: s.cutoffs}
+	return &set{whole: whole, cutoffs: s.cutoffs}
 }
 
 func copied(from map[digest]struct{}) map[digest]struct{} {
-	made := make(map[digest]struct{}, len(from))
+	copy := make(map[digest]struct{}, len(from))
 	for each := range from {
-		made[each] = struct{}{}
+		copy[each] = struct{}{}
 	}
-	return made
+	return copy
 }

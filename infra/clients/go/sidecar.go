@@ -25,18 +25,17 @@ func Handler(client *Client) http.Handler {
 		case asked.URL.Path == checkPath:
 			client.answerCheck(to, asked.URL.RawQuery)
 		default:
-			client.answerReady(to)
+			status, code := client.Status(), http.StatusOK
+			if status.Stale {
+				code = http.StatusServiceUnavailable
+			}
+			send(to, code, status)
 		}
 	})
 }
 
 func (c *Client) answerCheck(to http.ResponseWriter, query string) {
-	given, err := url.ParseQuery(query)
-	if err != nil {
-		fault(to, http.StatusBadRequest, "invalid_request", "query: is malformed")
-		return
-	}
-	id, err := asked(given)
+	id, err := parseQuery(query)
 	if err != nil {
 		fault(to, http.StatusBadRequest, "invalid_request", err.Error())
 		return
@@ -57,8 +56,12 @@ func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 	}{id, verdict == Revoked})
 }
 
-// asked returns the single warrant that a query names, by its identifier or as a token.
-func asked(query url.Values) (string, error) {
+// parseQuery returns the single warrant that a query names, by its identifier or as a token.
+func parseQuery(text string) (string, error) {
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return "", errors.New("query: is malformed")
+	}
 	ids, kinds, issuers, values := query["warrant_id"], query["token_kind"], query["token_issuer"], query["token_value"]
 	times := query["token_issued_before"]
 	switch {
@@ -80,17 +83,8 @@ func asked(query url.Values) (string, error) {
 	}
 }
 
-func (c *Client) answerReady(to http.ResponseWriter) {
-	now, status := c.Status(), http.StatusOK
-	if now.Stale {
-		status = http.StatusServiceUnavailable
-	}
-	send(to, status, now)
-}
-
 func fault(to http.ResponseWriter, status int, code, message string) {
-	said := map[string]string{"code": code, "message": message}
-	send(to, status, map[string]any{"error": said})
+	send(to, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
 
 func send(to http.ResponseWriter, status int, body any) {

@@ -18,7 +18,7 @@ func TestTheSidecarAnswersAsTheService(t *testing.T) {
 		status, body, retry := ask("GET", path)
 		expect(t, []any{status, body, retry}, []any{expectedStatus, expectedBody, expectedRetry})
 	}
-	stale := `{"error":{"code":"stale","message":"the service has not answered yet"}}`
+	stale := `{"error":{"code":"stale","message":"the service has not responded yet"}}`
 	check(503, checkPath+"?warrant_id=svc_wrt_b", stale, "1")
 	if status, _, _ := ask("GET", "/readyz"); status != 503 {
 		t.Error(status)

@@ -49,37 +49,29 @@ func openSigningKeys(blob []byte, named reference, tenant string, covered *hash)
 		return nil, refuse(Hash)
 	}
 	// The hash fixes the bytes, so a non-canonical encoding is harmless.
-	members, err := decodeMap(blob, false)
+	members, err := readFields(blob, false)
 	if err != nil {
 		return nil, err
 	}
-	all := &fields{members: members}
-	found := all.signingKeys()
-	owner := all.text("Tenant")
-	if all.err != nil {
-		return nil, all.err
+	items := members.list("Keys", kindMap)
+	keys := make([]*SigningKey, len(items))
+	for n, each := range items {
+		keys[n] = members.asTable(each).signingKey()
+		if n > 0 && !keys[n-1].isBefore(keys[n]) {
+			members.fail()
+		}
+	}
+	owner := members.text("Tenant")
+	if err := members.err(); err != nil {
+		return nil, err
 	}
 	if owner != tenant {
 		return nil, refuse(Tenant)
 	}
 	if covered != nil {
-		return found, checkCertificates(found, *covered, tenant)
+		return keys, checkCertificates(keys, *covered, tenant)
 	}
-	return found, nil
-}
-
-func (f *fields) signingKeys() []*SigningKey {
-	given := f.list("Keys", kindMap)
-	found := make([]*SigningKey, len(given))
-	for n, each := range given {
-		one := &fields{members: each.members}
-		found[n] = one.signingKey()
-		f.take(one)
-		if n > 0 && !found[n-1].isBefore(found[n]) {
-			f.fail()
-		}
-	}
-	return found
+	return keys, nil
 }
 
 func (k *SigningKey) isBefore(next *SigningKey) bool {
@@ -88,32 +80,31 @@ func (k *SigningKey) isBefore(next *SigningKey) bool {
 }
 
 func (f *fields) signingKey() *SigningKey {
-	by := f.key("PublicKey")
-	found := &SigningKey{
+	public := f.key("PublicKey")
+	key := &SigningKey{
 		ID: f.text("Id"), Type: f.text("Type"), Status: f.text("Status"), Version: f.number("Version"),
-		PublicKey: by[:], CreatedAt: f.moment("CreatedAt"),
+		PublicKey: public[:], CreatedAt: f.moment("CreatedAt"),
 		ExpiresAt: f.momentIf("ExpiresAt"), RotatedAt: f.momentIf("RotatedAt"),
 		SuspendedAt: f.momentIf("SuspendedAt"), RevokedAt: f.momentIf("RevokedAt"),
 	}
-	if found.hasParent = f.has("Parent"); found.hasParent {
-		found.Parent = f.text("Parent")
+	if key.hasParent = f.has("Parent"); key.hasParent {
+		key.Parent = f.text("Parent")
 	}
 	if f.has("Certificate") {
-		given := f.table("Certificate")
-		found.certifiedBy, found.certificate = given.text("By"), given.bytes("Signature")
-		if len(found.certificate) != ed25519.SignatureSize {
-			given.fail()
+		certificate := f.table("Certificate")
+		key.certifiedBy, key.certificate = certificate.text("By"), certificate.bytes("Signature")
+		if len(key.certificate) != ed25519.SignatureSize {
+			f.fail()
 		}
-		f.take(given)
 	}
-	return found
+	return key
 }
 
-func (f *fields) momentIf(name string) (found time.Time) {
+func (f *fields) momentIf(name string) (moment time.Time) {
 	if f.has(name) {
 		return f.moment(name)
 	}
-	return found
+	return moment
 }
 
 // checkCertificates checks that the signer of the head cannot add keys alone. The trust document

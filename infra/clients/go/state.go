@@ -154,17 +154,17 @@ func (s *step) continued(held *state) (*state, error) {
 	if isBroken, err := s.broken(entries); isBroken || err != nil {
 		return nil, err
 	}
-	made := *held
-	made.head, made.signedBy, made.revoked = s.head, s.signedBy, held.revoked.after(entries)
+	next := *held
+	next.head, next.signedBy, next.revoked = s.head, s.signedBy, held.revoked.after(entries)
 	for _, each := range used {
-		made.trail += len(each)
+		next.trail += len(each)
 	}
-	made.latest = nil
-	if held.latest != nil && made.trail <= trailMax {
+	next.latest = nil
+	if held.latest != nil && next.trail <= trailMax {
 		all := append(held.latest.entries[:len(held.latest.entries):len(held.latest.entries)], used...)
-		made.latest = s.answer.with(all)
+		next.latest = s.answer.with(all)
 	}
-	return &made, nil
+	return &next, nil
 }
 
 func (s *step) begun(data []byte) (*state, error) {
@@ -179,18 +179,19 @@ func (s *step) begun(data []byte) (*state, error) {
 	if _, err := s.broken(entries); err != nil {
 		return nil, err
 	}
-	if s.isTooFar() {
+	highest := uint64(0)
+	for _, each := range s.passed {
+		highest = max(highest, each.sequence)
+	}
+	// No feed could have published so many entries.
+	if len(s.passed) > 0 && s.head.at.sequence-highest > fastForwardMax {
 		return nil, refuse(FastForward)
 	}
 	if data == nil {
 		return nil, &needsBase{named}
 	}
 	// Each identifier has at least one byte, which bounds the count of the head.
-	most := named.count
-	if most > uint64(len(data)) {
-		most = uint64(len(data))
-	}
-	whole := &set{whole: newTable(int(most)), cutoffs: cutoffs{}}
+	whole := &set{whole: newTable(int(min(named.count, uint64(len(data))))), cutoffs: cutoffs{}}
 	err = readBase(data, named, func(id []byte) {
 		whole.whole.insert(digestOf(id))
 		if len(id) == cutoffSize && bytes.HasPrefix(id, []byte(subjectPrefix)) {
@@ -205,21 +206,10 @@ func (s *step) begun(data []byte) (*state, error) {
 	}, nil
 }
 
-// isTooFar returns whether the sequence increased by more than any feed could have published.
-func (s *step) isTooFar() bool {
-	highest := uint64(0)
-	for _, each := range s.passed {
-		if each.sequence > highest {
-			highest = each.sequence
-		}
-	}
-	return len(s.passed) > 0 && s.head.at.sequence-highest > fastForwardMax
-}
-
 func (a *answer) with(entries [][]byte) *answer {
-	made := *a
-	made.entries = entries
-	return &made
+	copy := *a
+	copy.entries = entries
+	return &copy
 }
 
 // restore returns the state of these answers, from its base. Each answer is checked at its issue

@@ -51,7 +51,7 @@ func TokenID(kind, issuer, value string, issuedBefore ...int64) (string, error) 
 	}
 	named := issuer + "\n" + value
 	if !form.MatchString(named) {
-		return "", fmt.Errorf("rescind: issuer and value have not the form of the kind %s", kind)
+		return "", fmt.Errorf("rescind: issuer and value do not have the form of the kind %s", kind)
 	}
 	if (kind == jwtSubject) != (len(issuedBefore) == 1) || len(issuedBefore) > 1 {
 		return "", errors.New("rescind: issuedBefore is required with the kind jwt-subject, and with no other")

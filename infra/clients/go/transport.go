@@ -56,7 +56,7 @@ func printable(text string) string {
 func described(err error) error {
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
-		return without("the service did not answer in time")
+		return without("the service did not respond in time")
 	}
 	for each := err; each != nil; each = errors.Unwrap(each) {
 		switch each.(type) {
@@ -128,7 +128,8 @@ func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.Cert
 	// Files and editors add white space and byte order marks.
 	apiKey = strings.TrimFunc(apiKey, func(each rune) bool { return unicode.IsSpace(each) || each == '\ufeff' })
 	if !apiKeys.MatchString(apiKey) {
-		return nil, errors.New("APIKey is empty, or contains a character that no API key contains: copy it again")
+		return nil, errors.New("the API key is empty or contains an invalid character: pass the key that " +
+			"`rescind api-keys create` printed")
 	}
 	address = strings.TrimRight(address, "/")
 	if err := checkURL(address, allowHTTP); err != nil {
@@ -152,12 +153,12 @@ func checkURL(address string, allowHTTP bool) error {
 	found, err := url.Parse(address)
 	if err != nil || found.Hostname() == "" || (found.Scheme != "http" && found.Scheme != "https") ||
 		found.RawQuery != "" || found.User != nil {
-		return errors.New("the address of the service must be such as https://rescind.example.com")
+		return errors.New("the address of the service must be a URL such as https://rescind.example.com")
 	}
 	at := net.ParseIP(found.Hostname())
 	isHere := found.Hostname() == "localhost" || (at != nil && at.IsLoopback())
 	if found.Scheme == "http" && !allowHTTP && !isHere {
-		return errors.New("without TLS everybody on the way reads the API key; use https, or set AllowHTTP")
+		return errors.New("without TLS, anyone on the network path can read the API key: use https, or set AllowHTTP")
 	}
 	return nil
 }
@@ -215,10 +216,10 @@ func (r *response) target(from string) (string, error) {
 	base, _ := url.Parse(from)
 	to, err := base.Parse(r.field("Location"))
 	if err != nil {
-		return "", without("the service redirects to a malformed address")
+		return "", without("the redirect leads to no address")
 	}
 	if to.Scheme != "https" && base.Scheme == "https" {
-		return "", without("the service redirects to an address without TLS")
+		return "", without("the redirect leads to an address without TLS")
 	}
 	return to.String(), nil
 }
@@ -269,7 +270,7 @@ func (t *transport) ask(
 func readBody(given *http.Response, limit int64) ([]byte, error) {
 	isChunked := len(given.TransferEncoding) > 0
 	if given.ContentLength < 0 && !isChunked {
-		return nil, without("the response does not say how long it is")
+		return nil, without("the response does not state its length")
 	}
 	if given.ContentLength == 0 || given.Body == http.NoBody {
 		return nil, nil
@@ -284,7 +285,7 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 		}
 		reader = unpacked
 	default:
-		return nil, without("the response has a content coding other than gzip")
+		return nil, without("the response has a content coding that was not requested")
 	}
 	found, err := io.ReadAll(io.LimitReader(reader, limit+1))
 	if err != nil {

@@ -283,7 +283,7 @@ func TestStalenessIsNotedInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, client.Status().Problem, "the service has not answered yet")
+	expect(t, client.Status().Problem, "the service has not responded yet")
 	client.follower.poll(context.Background())
 	expect(t, client.Status().Problem, "")
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -310,7 +310,7 @@ func TestARefusedRegistrationIsLogged(t *testing.T) {
 	client.onEvent = LogEvent
 	service.instead = func(to http.ResponseWriter, _ *http.Request) bool { to.WriteHeader(http.StatusConflict); return true }
 	client.reporter.step(context.Background())
-	if !strings.Contains(written.String(), `refused to register "gate", because another client has this name: set another Name`) {
+	if !strings.Contains(written.String(), `cannot register "gate": another key has registered its name`) {
 		t.Error(written.String())
 	}
 	written.Reset()

@@ -50,76 +50,70 @@ func parseDocuments(body []byte) ([]*document, error) {
 	if len(body) > trustMax {
 		return nil, refuse(TooLarge)
 	}
-	given, err := unsigned(body)
-	if err != nil {
-		return nil, refuse(Malformed)
-	}
-	if len(given) > documentsMax {
-		return nil, refuse(TooLarge)
-	}
-	for _, each := range given {
-		if err := each.read(); err != nil {
-			return nil, err
-		}
-	}
-	return given, nil
-}
-
-// unsigned returns documents with only their payload and signatures parsed.
-func unsigned(body []byte) ([]*document, error) {
 	members, err := parseJSON(body)
 	if err != nil {
 		return nil, err
 	}
 	forms, ok := members["documents"].([]any)
 	if !ok {
-		return nil, errJSON
+		return nil, refuse(Malformed)
 	}
-	found := make([]*document, len(forms))
+	documents := make([]*document, len(forms))
 	for n, each := range forms {
-		if found[n], err = documentOf(each); err != nil {
+		if documents[n], err = documentOf(each); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	if len(documents) > documentsMax {
+		return nil, refuse(TooLarge)
+	}
+	for _, each := range documents {
+		if err := each.read(); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
 }
 
+// documentOf returns a document with only its payload and signatures parsed.
 func documentOf(form any) (*document, error) {
 	members, _ := form.(map[string]any)
 	signatures, ok := members["Signatures"].([]any)
 	if !ok {
-		return nil, errJSON
+		return nil, refuse(Malformed)
 	}
-	found := &document{signatures: map[string][]byte{}}
+	parsed := &document{signatures: map[string][]byte{}}
 	var err error
-	if found.payload, err = fromBase64(members["Payload"]); err != nil {
+	if parsed.payload, err = fromBase64(members["Payload"]); err != nil {
 		return nil, err
 	}
 	for _, each := range signatures {
-		one, _ := each.(map[string]any)
-		by, err := fromBase64(one["Key"])
+		signature, _ := each.(map[string]any)
+		by, err := fromBase64(signature["Key"])
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := found.signatures[string(by)]; twice {
-			return nil, errJSON
+		if _, twice := parsed.signatures[string(by)]; twice {
+			return nil, refuse(Malformed)
 		}
-		if found.signatures[string(by)], err = fromBase64(one["Signature"]); err != nil {
+		if parsed.signatures[string(by)], err = fromBase64(signature["Signature"]); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	return parsed, nil
 }
 
-// form returns the document in the format of the API.
-func (d *document) form() map[string]any {
+// encode returns the document in the format of a response.
+func (d *document) encode() []byte {
 	signatures := []any{}
 	for by, signature := range d.signatures {
 		signatures = append(signatures, map[string]string{
 			"Key": toBase64([]byte(by)), "Signature": toBase64(signature),
 		})
 	}
-	return map[string]any{"Payload": toBase64(d.payload), "Signatures": signatures}
+	form := map[string]any{"Payload": toBase64(d.payload), "Signatures": signatures}
+	data, _ := json.Marshal(map[string]any{"documents": []any{form}})
+	return data
 }
 
 // read parses the members of the document from its payload.
@@ -127,71 +121,76 @@ func (d *document) read() error {
 	if len(d.payload) > documentMax || len(d.signatures) > signaturesMax {
 		return refuse(TooLarge)
 	}
-	members, err := decodeMap(d.payload, true)
+	members, err := readFields(d.payload, true)
 	if err != nil {
 		return err
 	}
-	all := &fields{members: members}
-	end := all.table("Feed")
 	d.hash = sha256.Sum256(d.payload)
-	d.tenant, d.version = all.text("Tenant"), all.number("Version")
-	d.issuedAt, d.expiresAt = all.moment("IssuedAt"), all.moment("ExpiresAt")
-	d.roots = all.roots()
+	d.tenant, d.version = members.text("Tenant"), members.number("Version")
+	d.issuedAt, d.expiresAt = members.moment("IssuedAt"), members.moment("ExpiresAt")
+	d.roots = members.roots()
+	end := members.table("Feed")
 	d.feed = position{end.number("Sequence"), end.hash("Chain")}
-	all.take(end)
-	d.lists = all.signers(d.roots)
-	all.checkLog()
-	all.checkWitnesses()
-	if all.has("SigningKeys") {
-		covered := all.hash("SigningKeys")
+	d.lists = members.signers(d.roots)
+	if members.has("Log") {
+		log := members.table("Log")
+		log.text("Origin")
+		log.number("Size")
+		log.hash("Root")
+	}
+	if members.has("Witnesses") {
+		witnesses := members.table("Witnesses")
+		if witnesses.number("Quorum") > uint64(len(witnesses.rising("Keys", kindText))) {
+			members.fail()
+		}
+	}
+	if members.has("SigningKeys") {
+		covered := members.hash("SigningKeys")
 		d.signingKeys = &covered
 	}
 	if d.version < 1 {
-		all.fail()
+		members.fail()
 	}
-	return all.err
+	return members.err()
 }
 
-func (f *fields) roots() (found roots) {
-	given := f.table("Roots")
-	for _, each := range given.rising("Keys", kindBytes) {
-		found.keys = append(found.keys, given.asKey(each))
+func (f *fields) roots() (root roots) {
+	members := f.table("Roots")
+	for _, each := range members.rising("Keys", kindBytes) {
+		root.keys = append(root.keys, members.asKey(each))
 	}
-	threshold := given.number("Threshold")
+	threshold := members.number("Threshold")
 	// An unknown member could change the meaning of the roots, so it is rejected.
-	if threshold < 1 || threshold > uint64(len(found.keys)) || len(found.keys) > rootsMax || len(given.members) != 2 {
-		given.fail()
+	if threshold < 1 || threshold > uint64(len(root.keys)) || len(root.keys) > rootsMax || len(members.members) != 2 {
+		members.fail()
 	}
-	f.take(given)
-	found.threshold = int(threshold)
-	found.pin = pinOf(found.keys, threshold)
-	return found
+	root.threshold, root.pin = int(threshold), pinOf(root.keys, threshold)
+	return root
 }
 
 func pinOf(keys []key, threshold uint64) string {
-	listed := make([]any, len(keys))
+	items := make([]any, len(keys))
 	for n := range keys {
-		listed[n] = keys[n][:]
+		items[n] = keys[n][:]
 	}
-	data := encode(map[string]any{"Keys": listed, "Threshold": threshold})
+	data := encode(map[string]any{"Keys": items, "Threshold": threshold})
 	sum := sha256.Sum256(append([]byte(rootsPrefix), data...))
 	return hex.EncodeToString(sum[:])
 }
 
 // signers returns the keys that `Signers` lists for SRLs. It rejects root keys.
 func (f *fields) signers(by roots) (lists []key) {
-	given := f.list("Signers", kindMap)
-	if len(given) > signersMax {
+	signers := f.list("Signers", kindMap)
+	if len(signers) > signersMax {
 		f.fail()
 	}
 	var before []byte
-	for _, each := range given {
-		named := &fields{members: each.members}
-		signer, uses := named.key("Key"), named.rising("Uses", kindText)
+	for _, each := range signers {
+		members := f.asTable(each)
+		signer, uses := members.key("Key"), members.rising("Uses", kindText)
 		if len(uses) == 0 || contains(by.keys, signer) || bytes.Compare(before, signer[:]) >= 0 {
-			named.fail()
+			f.fail()
 		}
-		f.take(named)
 		for _, use := range uses {
 			if string(use.data) == useLists {
 				lists = append(lists, signer)
@@ -211,28 +210,8 @@ func contains(keys []key, wanted key) bool {
 	return false
 }
 
-func (f *fields) checkLog() {
-	if f.has("Log") {
-		log := f.table("Log")
-		log.text("Origin")
-		log.number("Size")
-		log.hash("Root")
-		f.take(log)
-	}
-}
-
-func (f *fields) checkWitnesses() {
-	if f.has("Witnesses") {
-		given := f.table("Witnesses")
-		if given.number("Quorum") > uint64(len(given.rising("Keys", kindText))) {
-			given.fail()
-		}
-		f.take(given)
-	}
-}
-
-// isSignedBy returns whether enough of these roots have signed.
-func (d *document) isSignedBy(by roots) bool {
+// checkSignedBy checks that enough of these roots have signed.
+func (d *document) checkSignedBy(by roots) error {
 	left := by.threshold
 	for _, each := range by.keys {
 		signature, ok := d.signatures[string(each[:])]
@@ -240,7 +219,10 @@ func (d *document) isSignedBy(by roots) bool {
 			left--
 		}
 	}
-	return left <= 0
+	if left > 0 {
+		return refuse(Root)
+	}
+	return nil
 }
 
 // belief is the trust of a client in one tenant: the pin, and the document reached from it.
@@ -292,35 +274,38 @@ func (b belief) position(signedBy *key, saved *position) *position {
 
 // followed returns the belief after the documents of a response (TRUST-12). Save it before using
 // it.
-func (b belief) followed(given []*document, now time.Time) (belief, error) {
-	if len(given) == 0 {
+func (b belief) followed(documents []*document, now time.Time) (belief, error) {
+	if len(documents) == 0 {
 		return b, nil
 	}
-	next := b
-	for _, each := range given {
+	for _, each := range documents {
 		if each.tenant != b.tenant {
 			return b, refuse(Tenant)
 		}
 	}
-	for _, each := range given {
+	newest := b.held
+	for _, each := range documents {
 		var err error
-		if next.held, err = each.after(next.held, next.pin); err != nil {
+		if newest, err = each.after(newest, b.pin); err != nil {
 			return b, err
 		}
 	}
-	if next.held == nil {
+	if newest == nil {
 		return b, refuse(Root)
 	}
-	if given[len(given)-1].version < next.held.version {
+	if documents[len(documents)-1].version < newest.version {
 		return b, refuse(Rollback)
 	}
-	if next.held == b.held {
+	if newest == b.held {
 		return b, nil
 	}
-	if err := next.held.checkTimes(now); err != nil {
-		return b, err
+	if lifetime := newest.expiresAt.Sub(newest.issuedAt); lifetime <= 0 || lifetime > documentLifetimeMax {
+		return b, refuse(Lifetime)
 	}
-	return next, nil
+	if newest.issuedAt.Sub(now) > futureMax {
+		return b, refuse(Future)
+	}
+	return belief{b.tenant, b.pin, newest}, nil
 }
 
 // after returns the held document after processing this document of a response.
@@ -344,70 +329,37 @@ func (d *document) after(held *document, pin string) (*document, error) {
 	return d, d.checkSignedBy(d.roots)
 }
 
-func (d *document) checkSignedBy(by roots) error {
-	if !d.isSignedBy(by) {
-		return refuse(Root)
-	}
-	return nil
-}
-
-func (d *document) checkTimes(now time.Time) error {
-	if lifetime := d.expiresAt.Sub(d.issuedAt); lifetime <= 0 || lifetime > documentLifetimeMax {
-		return refuse(Lifetime)
-	}
-	if d.issuedAt.Sub(now) > futureMax {
-		return refuse(Future)
-	}
-	return nil
-}
-
 // verified is the verifier of a client (TRUST-13). After the reasons `signature`, `trust_expired`
 // and `behind`, read documents and check the response again.
 func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, error) {
-	found, by, err := b.ofSaved(given, now, likely)
+	signed, by, err := b.ofSaved(given, now, likely)
 	if err != nil {
-		return found, by, err
+		return signed, by, err
 	}
 	if !now.Before(b.expiresAt()) {
-		return found, by, refuse(TrustExpired)
+		return signed, by, refuse(TrustExpired)
 	}
-	if found.trust != nil && found.trust.number > b.held.version {
-		return found, by, refuse(Behind)
+	if signed.trust != nil && signed.trust.number > b.held.version {
+		return signed, by, refuse(Behind)
 	}
-	if found.trust != nil && found.trust.number == b.held.version && found.trust.sha256 != b.held.hash {
-		return found, by, refuse(Equivocation)
+	if signed.trust != nil && signed.trust.number == b.held.version && signed.trust.sha256 != b.held.hash {
+		return signed, by, refuse(Equivocation)
 	}
-	return found, by, nil
+	return signed, by, nil
 }
 
-// ofSaved is the verifier of a saved state. It ignores expiry.
+// ofSaved is the verifier of a saved state. It ignores expiry. It parses no head before it has
+// verified the signature.
 func (b belief) ofSaved(given *answer, _ time.Time, likely *key) (head, key, error) {
-	return signedHead(given, b.named(), likely)
-}
-
-// signedHead verifies an answer before parsing it, and returns its head and signing key.
-func signedHead(given *answer, by []key, likely *key) (head, key, error) {
-	isBy := func(each key) bool { return isSigned(headPrefix, given.payload, given.signature, each) }
-	if likely != nil && contains(by, *likely) && isBy(*likely) {
-		found, err := readHead(given.payload)
-		return found, *likely, err
+	signers := b.named()
+	if likely != nil && contains(signers, *likely) {
+		signers = append([]key{*likely}, signers...)
 	}
-	for _, each := range by {
-		if isBy(each) {
-			found, err := readHead(given.payload)
-			return found, each, err
+	for _, each := range signers {
+		if isSigned(headPrefix, given.payload, given.signature, each) {
+			signed, err := readHead(given.payload)
+			return signed, each, err
 		}
 	}
 	return head{}, key{}, refuse(Signature)
-}
-
-// isOfDocuments returns whether to read documents, and to check the response again.
-func isOfDocuments(reason Reason) bool {
-	return reason == Signature || reason == TrustExpired || reason == Behind
-}
-
-// encodeDocument returns a document in the format of a response.
-func encodeDocument(d *document) []byte {
-	data, _ := json.Marshal(map[string]any{"documents": []any{d.form()}})
-	return data
 }

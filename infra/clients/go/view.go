@@ -46,7 +46,7 @@ func (v *view) isFresh(now time.Time) bool { return v.left(now) > 0 }
 
 // left returns for how long unrevoked warrants are clear.
 func (v *view) left(now time.Time) time.Duration {
-	return shortest(v.end.Sub(now), time.Duration(v.wallEnd-now.UnixNano()))
+	return min(v.end.Sub(now), time.Duration(v.wallEnd-now.UnixNano()))
 }
 
 // check returns the verdict on a chain of warrants.

@@ -7,8 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
+	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -84,25 +84,34 @@ type answer struct {
 	maxWait            int
 }
 
-// fields reads members of a map. `err` is the error of the first invalid member.
+// fields reads members of a map. `isMalformed` is shared by all tables of a payload. The first
+// invalid member sets it.
 type fields struct {
-	members map[string]item
-	err     error
+	members     map[string]item
+	isMalformed *bool
 }
 
-func (f *fields) fail() {
-	if f.err == nil {
-		f.err = refuse(Malformed)
+func readFields(data []byte, strict bool) (*fields, error) {
+	members, err := decodeMap(data, strict)
+	return &fields{members, new(bool)}, err
+}
+
+func (f *fields) fail() { *f.isMalformed = true }
+
+func (f *fields) err() error {
+	if *f.isMalformed {
+		return refuse(Malformed)
 	}
+	return nil
 }
 
 func (f *fields) of(name string, kind byte) item {
-	found, ok := f.members[name]
-	if !ok || found.kind != kind {
+	member, ok := f.members[name]
+	if !ok || member.kind != kind {
 		f.fail()
 		return item{}
 	}
-	return found
+	return member
 }
 
 func (f *fields) has(name string) bool {
@@ -114,142 +123,130 @@ func (f *fields) text(name string) string  { return string(f.of(name, kindText).
 func (f *fields) bytes(name string) []byte { return f.of(name, kindBytes).data }
 
 func (f *fields) number(name string) uint64 {
-	found := f.of(name, kindUint).number
-	if found > numberMax {
+	number := f.of(name, kindUint).number
+	if number > numberMax {
 		f.fail()
 	}
-	return found
+	return number
 }
 
-func (f *fields) hash(name string) (found hash) {
-	if data := f.bytes(name); copy(found[:], data) != len(found) || len(data) != len(found) {
+func (f *fields) hash(name string) (sum hash) {
+	if data := f.bytes(name); copy(sum[:], data) != len(sum) || len(data) != len(sum) {
 		f.fail()
 	}
-	return found
+	return sum
 }
 
 func (f *fields) key(name string) key { return f.asKey(f.of(name, kindBytes)) }
 
 // asKey returns a public key, and rejects keys for which anyone could sign.
-func (f *fields) asKey(given item) (found key) {
-	copy(found[:], given.data)
-	if given.kind != kindBytes || !isSafe(given.data) {
+func (f *fields) asKey(value item) (public key) {
+	copy(public[:], value.data)
+	if value.kind != kindBytes || !isSafe(value.data) {
 		f.fail()
 	}
-	return found
+	return public
 }
 
 func (f *fields) moment(name string) time.Time {
-	given := f.text(name)
-	found, err := time.Parse(time.RFC3339, given)
+	text := f.text(name)
+	moment, err := time.Parse(time.RFC3339, text)
 	// The format is UTC with four-digit years and whole seconds. Year 0 is invalid.
-	if err != nil || found.Year() < 1 || found.Format("2006-01-02T15:04:05Z") != given {
+	if err != nil || moment.Year() < 1 || moment.Format(momentForm) != text {
 		f.fail()
 	}
-	return found
+	return moment
 }
 
-func (f *fields) table(name string) *fields {
-	return &fields{f.of(name, kindMap).members, f.err}
-}
+func (f *fields) table(name string) *fields { return f.asTable(f.of(name, kindMap)) }
+
+func (f *fields) asTable(value item) *fields { return &fields{value.members, f.isMalformed} }
 
 // list returns the items of a list, all of the same kind.
 func (f *fields) list(name string, kind byte) []item {
-	found := f.of(name, kindList).items
-	for _, each := range found {
+	items := f.of(name, kindList).items
+	for _, each := range items {
 		if each.kind != kind {
 			f.fail()
 		}
 	}
-	return found
+	return items
 }
 
 // rising returns a list of texts or bytes in strictly ascending order.
 func (f *fields) rising(name string, kind byte) []item {
-	found := f.list(name, kind)
-	for n := 1; n < len(found); n++ {
-		if bytes.Compare(found[n-1].data, found[n].data) >= 0 {
+	items := f.list(name, kind)
+	for n := 1; n < len(items); n++ {
+		if bytes.Compare(items[n-1].data, items[n].data) >= 0 {
 			f.fail()
 		}
 	}
-	return found
+	return items
 }
 
 func (f *fields) reference(name, counted string) *reference {
 	if !f.has(name) {
 		return nil
 	}
-	named := f.table(name)
-	found := &reference{named.hash("SHA256"), named.number(counted)}
-	f.take(named)
-	return found
-}
-
-// take copies the error of a table to the enclosing map.
-func (f *fields) take(table *fields) {
-	if table.err != nil {
-		f.fail()
-	}
+	table := f.table(name)
+	return &reference{table.hash("SHA256"), table.number(counted)}
 }
 
 func readHead(payload []byte) (head, error) {
-	members, err := decodeMap(payload, true)
+	members, err := readFields(payload, true)
 	if err != nil {
 		return head{}, err
 	}
-	all := &fields{members: members}
-	named := all.table("Base")
-	found := head{
-		tenant:    all.text("Tenant"),
-		at:        position{all.number("Sequence"), all.hash("Chain")},
-		issuedAt:  all.moment("IssuedAt"),
-		expiresAt: all.moment("ExpiresAt"),
+	published := members.table("Base")
+	signed := head{
+		tenant:    members.text("Tenant"),
+		at:        position{members.number("Sequence"), members.hash("Chain")},
+		issuedAt:  members.moment("IssuedAt"),
+		expiresAt: members.moment("ExpiresAt"),
 		base: base{
-			version: named.number("Version"),
-			at:      position{named.number("Sequence"), named.hash("Chain")},
-			sha256:  named.hash("SHA256"),
-			count:   named.number("Count"),
+			version: published.number("Version"),
+			at:      position{published.number("Sequence"), published.hash("Chain")},
+			sha256:  published.hash("SHA256"),
+			count:   published.number("Count"),
 		},
-		trust: all.reference("Trust", "Version"),
-		keys:  all.reference("Keys", "Size"),
+		trust: members.reference("Trust", "Version"),
+		keys:  members.reference("Keys", "Size"),
 	}
-	all.take(named)
-	if found.base.at.sequence > found.at.sequence {
-		all.fail()
+	if signed.base.at.sequence > signed.at.sequence {
+		members.fail()
 	}
-	return found, all.err
+	return signed, members.err()
 }
 
 func readEntry(data []byte, sequence uint64) (entry, error) {
-	members, err := decodeMap(data, true)
+	members, err := readFields(data, true)
 	if err != nil {
 		return entry{}, err
 	}
-	all := &fields{members: members}
-	found := entry{all.number("Sequence"), all.ids("Revoked"), all.ids("Removed")}
-	if haveCommon(found.revoked, found.removed) {
-		all.fail()
+	change := entry{members.number("Sequence"), members.ids("Revoked"), members.ids("Removed")}
+	if haveCommon(change.revoked, change.removed) {
+		members.fail()
 	}
-	if all.err == nil && found.sequence != sequence {
+	if members.err() == nil && change.sequence != sequence {
 		return entry{}, refuse(Gap)
 	}
-	return found, all.err
+	return change, members.err()
 }
 
 func (f *fields) ids(name string) []item {
 	if !f.has(name) {
 		return nil
 	}
-	found := f.rising(name, kindText)
-	if len(found) == 0 {
+	ids := f.rising(name, kindText)
+	if len(ids) == 0 {
 		f.fail()
 	}
-	for _, each := range found {
+	for _, each := range ids {
 		if len(each.data) > idMax {
 			f.fail()
 		}
 	}
-	return found
+	return ids
 }
 
 // haveCommon returns whether two sorted lists have an item in common.
@@ -276,34 +273,28 @@ func readBase(data []byte, named base, each func(id []byte)) error {
 	if sha256.Sum256(data) != named.sha256 {
 		return refuse(Hash)
 	}
-	reader := decoder{data, true}
-	kind, size, err := reader.header()
-	if err != nil || kind != kindMap {
+	reader := decoder{left: data, strict: true}
+	kind, size := reader.header()
+	if kind != kindMap {
 		return refuse(Malformed)
 	}
 	var before []byte
-	var version item
-	hasIDs, hasVersion := false, false
-	for ; size > 0; size-- {
-		name, err := reader.name(&before)
-		if err != nil {
-			return err
-		}
-		if name == "RevokedIDs" {
-			hasIDs, err = true, reader.texts(named.count, each)
-		} else if found, fault := reader.item(1); fault != nil {
-			err = fault
-		} else if name == "Version" {
-			hasVersion, version = true, found
-		}
-		if err != nil {
-			return err
+	version, hasIDs := item{kind: kindSimple}, false
+	for ; size > 0 && !reader.isMalformed; size-- {
+		switch reader.name(&before) {
+		case "RevokedIDs":
+			hasIDs = true
+			reader.texts(named.count, each)
+		case "Version":
+			version = reader.item(1)
+		default:
+			reader.item(1)
 		}
 	}
-	if !hasIDs || len(reader.left) > 0 {
+	if reader.isMalformed || !hasIDs || len(reader.left) > 0 {
 		return refuse(Malformed)
 	}
-	if !hasVersion || version.kind != kindUint || version.number != named.version {
+	if version.kind != kindUint || version.number != named.version {
 		return refuse(OtherVersion)
 	}
 	return nil
@@ -311,28 +302,24 @@ func readBase(data []byte, named base, each func(id []byte)) error {
 
 // texts reads a list of `count` texts in strictly ascending order. It does not store them, because
 // there may be millions.
-func (d *decoder) texts(count uint64, each func([]byte)) error {
-	kind, size, err := d.header()
-	if err != nil || kind != kindList || size != count {
-		return refuse(Malformed)
+func (d *decoder) texts(count uint64, each func([]byte)) {
+	kind, size := d.header()
+	if kind != kindList || size != count {
+		d.fail()
 	}
 	var before []byte
 	for n := uint64(0); n < size; n++ {
-		kind, length, err := d.header()
-		if err != nil || kind != kindText {
-			return refuse(Malformed)
+		kind, length := d.header()
+		id := d.text(length)
+		if kind != kindText || len(id) > idMax || (n > 0 && bytes.Compare(before, id) >= 0) {
+			d.fail()
 		}
-		id, err := d.text(length)
-		if err != nil {
-			return err
-		}
-		if len(id) > idMax || (n > 0 && bytes.Compare(before, id) >= 0) {
-			return refuse(Malformed)
+		if d.isMalformed {
+			return
 		}
 		before = id
 		each(id)
 	}
-	return nil
 }
 
 // firstChain returns the chain hash at sequence 0, which differs for each tenant.
@@ -340,16 +327,13 @@ func firstChain(tenant string) hash { return sha256.Sum256([]byte(chainPrefix + 
 
 // nextChain returns the chain hash after an encoded entry.
 func nextChain(chain hash, entry []byte) hash {
-	of := sha256.Sum256(entry)
-	var both [2 * sha256.Size]byte
-	copy(both[:], chain[:])
-	copy(both[sha256.Size:], of[:])
-	return sha256.Sum256(both[:])
+	sum := sha256.Sum256(entry)
+	return sha256.Sum256(append(chain[:], sum[:]...))
 }
 
 // small contains all encodings of points of small order. Anyone can sign for such a key.
 var small = func() map[key]bool {
-	found := map[key]bool{}
+	keys := map[key]bool{}
 	for _, text := range []string{
 		"0000000000000000000000000000000000000000000000000000000000000000",
 		"0100000000000000000000000000000000000000000000000000000000000000",
@@ -361,11 +345,11 @@ var small = func() map[key]bool {
 	} {
 		var each key
 		hex.Decode(each[:], []byte(text))
-		found[each] = true
+		keys[each] = true
 		each[len(each)-1] |= 0x80
-		found[each] = true
+		keys[each] = true
 	}
-	return found
+	return keys
 }()
 
 // isSafe returns whether data is a key of 32 bytes, and not a point of small order.
@@ -380,25 +364,19 @@ func isSigned(prefix string, data, signature []byte, by key) bool {
 	return ed25519.Verify(by[:], signed, signature)
 }
 
-var errJSON = errors.New("no JSON of this form")
-
 // parseJSON returns the JSON object in `body`. Names are compared exactly, unlike with struct tags.
 func parseJSON(body []byte) (map[string]any, error) {
 	if !utf8.Valid(body) || jsonDepth(body) > jsonDepthMax {
-		return nil, errJSON
+		return nil, refuse(Malformed)
 	}
-	var found any
+	var members map[string]any
 	reader := json.NewDecoder(bytes.NewReader(body))
 	reader.UseNumber()
-	if reader.Decode(&found) != nil {
-		return nil, errJSON
+	if reader.Decode(&members) != nil || members == nil {
+		return nil, refuse(Malformed)
 	}
 	if _, err := reader.Token(); err != io.EOF {
-		return nil, errJSON
-	}
-	members, ok := found.(map[string]any)
-	if !ok {
-		return nil, errJSON
+		return nil, refuse(Malformed)
 	}
 	return members, nil
 }
@@ -425,15 +403,12 @@ func jsonDepth(body []byte) (deepest int) {
 }
 
 // fromBase64 decodes padded base64 of the standard alphabet in its only valid form.
-func fromBase64(given any) ([]byte, error) {
-	text, ok := given.(string)
-	if !ok {
-		return nil, errJSON
-	}
+func fromBase64(value any) ([]byte, error) {
+	text, ok := value.(string)
 	data, err := base64.StdEncoding.DecodeString(text)
 	// The decoder ignores line ends and unused bits.
-	if err != nil || toBase64(data) != text {
-		return nil, errJSON
+	if !ok || err != nil || toBase64(data) != text {
+		return nil, refuse(Malformed)
 	}
 	return data, nil
 }
@@ -444,14 +419,6 @@ func parseAnswer(body []byte) (*answer, error) {
 	if len(body) > answerMax {
 		return nil, refuse(TooLarge)
 	}
-	found, err := answerOf(body)
-	if err != nil {
-		return nil, refuse(Malformed)
-	}
-	return found, nil
-}
-
-func answerOf(body []byte) (*answer, error) {
 	members, err := parseJSON(body)
 	if err != nil {
 		return nil, err
@@ -459,49 +426,40 @@ func answerOf(body []byte) (*answer, error) {
 	signed, isMap := members["head"].(map[string]any)
 	entries, isList := members["entries"].([]any)
 	if !isMap || !isList {
-		return nil, errJSON
+		return nil, refuse(Malformed)
 	}
-	found := &answer{entries: make([][]byte, len(entries))}
+	parsed := &answer{entries: make([][]byte, len(entries))}
 	for n, each := range entries {
-		if found.entries[n], err = fromBase64(each); err != nil {
+		if parsed.entries[n], err = fromBase64(each); err != nil {
 			return nil, err
 		}
 	}
-	if found.payload, err = fromBase64(signed["Payload"]); err != nil {
+	if parsed.payload, err = fromBase64(signed["Payload"]); err != nil {
 		return nil, err
 	}
-	if found.signature, err = fromBase64(signed["Signature"]); err != nil {
+	if parsed.signature, err = fromBase64(signed["Signature"]); err != nil {
 		return nil, err
 	}
-	if found.pollSeconds, err = hint(members, "poll_seconds", 1); err != nil {
+	if parsed.pollSeconds, err = hint(members, "poll_seconds", 1); err != nil {
 		return nil, err
 	}
 	wait, err := hint(members, "max_wait_seconds", 0)
-	found.maxWait = int(wait)
-	return found, err
+	parsed.maxWait = int(wait)
+	return parsed, err
 }
 
 // hint returns a number within bounds, because no peer may silence a client for long.
 func hint(members map[string]any, name string, without float64) (float64, error) {
-	given, ok := members[name]
+	value, ok := members[name]
 	if !ok {
 		return without, nil
 	}
-	number, ok := given.(json.Number)
-	if !ok {
-		return 0, errJSON
-	}
-	found, err := strconv.ParseFloat(string(number), 64)
+	number, _ := value.(json.Number)
+	seconds, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {
-		return 0, errJSON
+		return 0, refuse(Malformed)
 	}
-	if found > hintMax {
-		return hintMax, nil
-	}
-	if found < 0 {
-		return 0, nil
-	}
-	return found, nil
+	return math.Max(0, math.Min(seconds, hintMax)), nil
 }
 
 // encode returns the form that parseAnswer reads.

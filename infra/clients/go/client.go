@@ -59,19 +59,19 @@ func (o Options) Format(to fmt.State, _ rune) {
 type policy struct{ staleness, poll, wait time.Duration }
 
 func policyOf(options Options) (policy, error) {
-	made := policy{options.MaxStaleness, options.PollInterval, options.LongPoll}
+	chosen := policy{options.MaxStaleness, options.PollInterval, options.LongPoll}
 	for _, each := range []struct {
 		value   *time.Duration
 		without time.Duration
-	}{{&made.staleness, 30 * time.Second}, {&made.poll, time.Second}, {&made.wait, 25 * time.Second}} {
+	}{{&chosen.staleness, 30 * time.Second}, {&chosen.poll, time.Second}, {&chosen.wait, 25 * time.Second}} {
 		if *each.value == 0 {
 			*each.value = each.without
 		}
 	}
-	if made.staleness < 0 || made.poll < 0 {
-		return made, errors.New("MaxStaleness and PollInterval must be above 0")
+	if chosen.staleness < 0 || chosen.poll < 0 {
+		return chosen, errors.New("MaxStaleness and PollInterval must be above 0")
 	}
-	return made, nil
+	return chosen, nil
 }
 
 // pause returns the longest pause between polls, for the pause that the service requests.
@@ -128,22 +128,22 @@ func New(options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &Client{onEvent: options.OnEvent, changed: make(chan struct{})}
-	if made.onEvent == nil {
-		made.onEvent = LogEvent
+	client := &Client{onEvent: options.OnEvent, changed: make(chan struct{})}
+	if client.onEvent == nil {
+		client.onEvent = LogEvent
 	}
-	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not responded yet"}
-	made.follower = follower{
-		transport: transport, store: &stateStore{folder: options.StateDir}, policy: policy, emit: made.note,
+	client.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not responded yet"}
+	client.follower = follower{
+		transport: transport, store: &stateStore{folder: options.StateDir}, policy: policy, emit: client.note,
 	}
-	made.follower.trust.Store(&belief{tenant: options.Tenant, pin: options.TrustPin})
+	client.follower.trust.Store(&belief{tenant: options.Tenant, pin: options.TrustPin})
 	if !options.NoReports {
-		made.reporter = &reporter{client: made, name: options.Name, schedule: schedule{place: uniform()}}
-		if made.reporter.name == "" {
-			made.reporter.name, _ = os.Hostname()
+		client.reporter = &reporter{client: client, name: options.Name, schedule: schedule{place: uniform()}}
+		if client.reporter.name == "" {
+			client.reporter.name, _ = os.Hostname()
 		}
 	}
-	return made, made.follower.load()
+	return client, client.follower.load()
 }
 
 // Check returns the verdict on a chain of warrants, from the root to the leaf. It makes no request,

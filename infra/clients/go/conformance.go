@@ -138,8 +138,8 @@ func (s *session) signingKeys(request struct {
 	if s.state == nil || s.state.head.keys == nil {
 		return nil, errors.New("no head names signing keys")
 	}
-	found, err := openSigningKeys(request.Blob, *s.state.head.keys, s.belief.tenant, s.belief.held.signingKeys)
-	return result{"keys": len(found)}, err
+	keys, err := openSigningKeys(request.Blob, *s.state.head.keys, s.belief.tenant, s.belief.held.signingKeys)
+	return result{"keys": len(keys)}, err
 }
 
 func (s *session) restart(struct{}) (result, error) {
@@ -217,11 +217,11 @@ func (s *session) identify(request struct {
 	if request.Before != nil {
 		before = append(before, *request.Before)
 	}
-	found, err := TokenID(request.Kind, request.Issuer, request.Value, before...)
+	id, err := TokenID(request.Kind, request.Issuer, request.Value, before...)
 	if err != nil {
 		return nil, refuse(Malformed)
 	}
-	return result{"warrant_id": found}, nil
+	return result{"warrant_id": id}, nil
 }
 
 // connect starts a client that follows a service until the process ends. Its events are logged to

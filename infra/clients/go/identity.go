@@ -26,35 +26,35 @@ type identity struct{ private ed25519.PrivateKey }
 // identityOf returns the identity in a folder. It creates one if there is none.
 func identityOf(folder string) (*identity, error) {
 	path := filepath.Join(folder, identityFile)
-	found, err := readIdentity(path)
+	own, err := readIdentity(path)
 	if !errors.Is(err, os.ErrNotExist) {
-		return found, err
+		return own, err
 	}
 	err = locked(folder, func() error {
 		// Another process may have created it before the lock.
-		if found, err = readIdentity(path); !errors.Is(err, os.ErrNotExist) {
+		if own, err = readIdentity(path); !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		_, made, err := ed25519.GenerateKey(rand.Reader)
+		_, private, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			return err
 		}
-		data, err := x509.MarshalPKCS8PrivateKey(made)
+		data, err := x509.MarshalPKCS8PrivateKey(private)
 		if err != nil {
 			return err
 		}
-		found = &identity{made}
+		own = &identity{private}
 		return replaceFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: data}))
 	})
-	return found, err
+	return own, err
 }
 
 func readIdentity(path string) (*identity, error) {
-	found, err := os.Stat(path)
+	file, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if found.Mode().Perm()&0o077 != 0 {
+	if file.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("others can read %s: run chmod 600 %s", path, path)
 	}
 	data, err := os.ReadFile(path)

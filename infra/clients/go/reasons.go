@@ -39,9 +39,9 @@ func refuse(reason Reason) error { return &refused{reason} }
 
 // reasonOf returns the reason of a rejection, or "" for another error.
 func reasonOf(err error) Reason {
-	var found *refused
-	if errors.As(err, &found) {
-		return found.reason
+	var rejection *refused
+	if errors.As(err, &rejection) {
+		return rejection.reason
 	}
 	return ""
 }

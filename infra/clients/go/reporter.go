@@ -62,18 +62,18 @@ func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &reportAnswer{word: word}
-	found.terms = terms{max(reportAfterMin, min(after, reportAfterMax)), min(spread, spreadMax)}
+	answer := &reportAnswer{word: word}
+	answer.terms = terms{max(reportAfterMin, min(after, reportAfterMax)), min(spread, spreadMax)}
 	if number, ok := members["last_number"].(json.Number); ok {
 		if last, err := number.Int64(); err == nil && last >= 0 && last < numberMax {
-			found.lastNumber = last
+			answer.lastNumber = last
 		}
 	}
-	return found, nil
+	return answer, nil
 }
 
-func secondsOf(given any) (time.Duration, error) {
-	number, _ := given.(json.Number)
+func secondsOf(value any) (time.Duration, error) {
+	number, _ := value.(json.Number)
 	seconds, err := number.Float64()
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || seconds < 0 {
 		return 0, without("the response has no valid report interval")
@@ -226,11 +226,11 @@ func (r *reporter) failed(message string, status int, retryAfter time.Duration, 
 func (r *reporter) register(ctx context.Context) error {
 	folder := r.client.follower.store.folder
 	if r.identity == nil {
-		found, err := identityOf(folder)
+		own, err := identityOf(folder)
 		if err != nil {
 			return err
 		}
-		r.identity = found
+		r.identity = own
 	}
 	// A folder that cannot be locked does not prevent heartbeats.
 	if r.claim == nil {
@@ -294,16 +294,16 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.client.follower.transport.post(ctx, path, body)
+	response, err := r.client.follower.transport.post(ctx, path, body)
 	if err != nil {
 		return nil, err
 	}
-	if found.status != http.StatusOK && found.status != http.StatusCreated {
-		status := found.status
-		if r.learnTime(found) {
+	if response.status != http.StatusOK && response.status != http.StatusCreated {
+		status := response.status
+		if r.learnTime(response) {
 			status = 0
 		}
-		failure, isUnregistered := found.unexpected(), has == "id" && found.status == http.StatusConflict
+		failure, isUnregistered := response.unexpected(), has == "id" && response.status == http.StatusConflict
 		if isUnregistered {
 			failure.message = fmt.Sprintf("cannot register %q: another key has registered its name. Use a separate name for "+
 				"each authorizer, or run `rescind authorizers remove` for the old one", r.name)
@@ -311,13 +311,13 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 		r.failed(failure.message, status, failure.retryAfter, isUnregistered)
 		return nil, nil
 	}
-	return parseReportAnswer(found.body, has)
+	return parseReportAnswer(response.body, has)
 }
 
 // learnTime reads the time of the service from its response, and returns whether the offset
 // changed. A service rejects a proof if the local clock is wrong. This time has no other use.
-func (r *reporter) learnTime(found *response) bool {
-	there, err := http.ParseTime(found.field("Date"))
+func (r *reporter) learnTime(response *response) bool {
+	there, err := http.ParseTime(response.field("Date"))
 	if err != nil {
 		return false
 	}

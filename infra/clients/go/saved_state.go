@@ -75,11 +75,11 @@ func (s *stateStore) load() (*saved, error) {
 
 // stamp identifies the content of the file. It is nil without a file.
 func (s *stateStore) stamp() os.FileInfo {
-	found, err := os.Stat(s.file())
+	file, err := os.Stat(s.file())
 	if err != nil {
 		return nil
 	}
-	return found
+	return file
 }
 
 func isSameStamp(one, two os.FileInfo) bool {
@@ -90,36 +90,31 @@ func isSameStamp(one, two os.FileInfo) bool {
 }
 
 func (s *stateStore) saved() (*saved, error) {
-	data, err := readOwn(s.file())
+	file, err := os.Stat(s.file())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := parseState(data)
+	if file.Mode().Perm()&othersWrite != 0 {
+		return nil, &StateError{fmt.Sprintf("others can write to %s: run chmod 600 %s", s.file(), s.file())}
+	}
+	data, err := os.ReadFile(s.file())
+	if err != nil {
+		return nil, err
+	}
+	stored, err := parseState(data)
 	if err != nil {
 		return nil, &StateError{fmt.Sprintf(
 			"%s is damaged (%v). Stop the client, remove the folder %s, and start the client again",
 			s.file(), err, s.folder)}
 	}
-	if found.Client != stateClient {
+	if stored.Client != stateClient {
 		return nil, &StateError{fmt.Sprintf(
-			"%s was saved by the %s client: use a separate folder for each client", s.file(), found.Client)}
+			"%s was saved by the %s client: use a separate folder for each client", s.file(), stored.Client)}
 	}
-	return &found.saved, nil
-}
-
-// readOwn returns the content of a file, unless others can write to it.
-func readOwn(path string) ([]byte, error) {
-	found, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if found.Mode().Perm()&othersWrite != 0 {
-		return nil, &StateError{fmt.Sprintf("others can write to %s: run chmod 600 %s", path, path)}
-	}
-	return os.ReadFile(path)
+	return &stored.saved, nil
 }
 
 // parseState parses a saved state, of this client or of another one.
@@ -128,45 +123,37 @@ func parseState(data []byte) (*storedState, error) {
 	if of := sha256.Sum256(rest); hex.EncodeToString(of[:]) != string(sum) {
 		return nil, errors.New("its hash is wrong")
 	}
-	found := &storedState{}
-	var named struct{ Client *string }
-	if err := json.Unmarshal(rest, &named); err != nil {
+	// Only the client in Python does not record its name.
+	writer := struct{ Client string }{"Python"}
+	if err := json.Unmarshal(rest, &writer); err != nil {
 		return nil, err
 	}
-	if named.Client == nil {
-		// The only client that does not record its name.
-		return &storedState{Client: "Python"}, nil
+	if writer.Client != stateClient {
+		return &storedState{Client: writer.Client}, nil
 	}
-	if *named.Client != stateClient {
-		return &storedState{Client: *named.Client}, nil
-	}
-	if err := json.Unmarshal(rest, found); err != nil {
+	stored := &storedState{}
+	if err := json.Unmarshal(rest, stored); err != nil {
 		return nil, err
 	}
-	if found.Format < 1 || found.Format > stateFormat {
+	if stored.Format < 1 || stored.Format > stateFormat {
 		return nil, errors.New("another version of this program wrote it")
 	}
-	return found, found.check()
-}
-
-// check returns an error if a member is invalid.
-func (s *saved) check() error {
-	if chain, err := hex.DecodeString(s.Chain); err != nil || len(chain) != sha256.Size {
-		return errors.New("its chain is not a hash")
+	if chain, err := hex.DecodeString(stored.Chain); err != nil || len(chain) != sha256.Size {
+		return nil, errors.New("its chain is not a hash")
 	}
-	if signer, err := hex.DecodeString(s.Signer); err != nil || (len(signer) > 0 && !isSafe(signer)) {
-		return errors.New("its signer is not a key")
+	if signer, err := hex.DecodeString(stored.Signer); err != nil || (len(signer) > 0 && !isSafe(signer)) {
+		return nil, errors.New("its signer is not a key")
 	}
-	if s.document() == nil || checkPin(s.Pin) != nil {
-		return errors.New("its trust document is malformed")
+	if stored.document() == nil || checkPin(stored.Pin) != nil {
+		return nil, errors.New("its trust document is malformed")
 	}
-	return nil
+	return stored, nil
 }
 
 func (s *saved) position() position {
-	found := position{sequence: s.Sequence}
-	hex.Decode(found.chain[:], []byte(s.Chain))
-	return found
+	at := position{sequence: s.Sequence}
+	hex.Decode(at.chain[:], []byte(s.Chain))
+	return at
 }
 
 // signer returns the signer of the newest head, or nil.
@@ -174,9 +161,9 @@ func (s *saved) signer() *key {
 	if s.Signer == "" {
 		return nil
 	}
-	var found key
-	hex.Decode(found[:], []byte(s.Signer))
-	return &found
+	var signer key
+	hex.Decode(signer[:], []byte(s.Signer))
+	return &signer
 }
 
 // loadBase returns the base with this hash, or nil if it is missing or damaged.
@@ -229,28 +216,23 @@ func (s *stateStore) isBehind(next *saved, now os.FileInfo) (bool, error) {
 		}
 		return false, nil
 	}
-	return held.isAfter(next), nil
-}
-
-// isAfter returns whether this state is newer. A newer document may lead back to a lower sequence.
-func (s *saved) isAfter(other *saved) bool {
-	mine, others := s.document().version, other.document().version
-	if mine != others {
-		return mine > others
+	// A newer document may lead back to a lower sequence.
+	if theirs, ours := held.document().version, next.document().version; theirs != ours {
+		return theirs > ours, nil
 	}
-	if s.Sequence != other.Sequence {
-		return s.Sequence > other.Sequence
+	if held.Sequence != next.Sequence {
+		return held.Sequence > next.Sequence, nil
 	}
-	return s.IssuedAt.After(other.IssuedAt)
+	return held.IssuedAt.After(next.IssuedAt), nil
 }
 
 // document returns the saved trust document, or nil if it is damaged.
 func (s *saved) document() *document {
-	found, err := parseDocuments(s.Document)
-	if err != nil || len(found) != 1 || found[0].tenant != s.Tenant {
+	documents, err := parseDocuments(s.Document)
+	if err != nil || len(documents) != 1 || documents[0].tenant != s.Tenant {
 		return nil
 	}
-	return found[0]
+	return documents[0]
 }
 
 // removeOthers removes unused bases, and files of interrupted processes. Only the lock holder
@@ -291,20 +273,20 @@ func locked(folder string, do func() error) error {
 // replaceFile replaces a file atomically with a private file. The content is synced before the
 // rename.
 func replaceFile(path string, data []byte) error {
-	made, err := os.CreateTemp(filepath.Dir(path), temporary)
+	file, err := os.CreateTemp(filepath.Dir(path), temporary)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(made.Name())
-	_, err = made.Write(data)
+	defer os.Remove(file.Name())
+	_, err = file.Write(data)
 	if err == nil {
-		err = made.Sync()
+		err = file.Sync()
 	}
-	if fault := made.Close(); err == nil {
+	if fault := file.Close(); err == nil {
 		err = fault
 	}
 	if err != nil {
 		return err
 	}
-	return os.Rename(made.Name(), path)
+	return os.Rename(file.Name(), path)
 }

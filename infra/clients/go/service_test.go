@@ -30,6 +30,11 @@ func publicOf(private ed25519.PrivateKey) (made key) {
 	return made
 }
 
+func hashOf(data []byte) hash { return sha256.Sum256(data) }
+
+// firstChain returns the chain hash at sequence 0, which differs for each tenant.
+func firstChain(tenant string) hash { return hashOf([]byte("rescind-feed-v1\n" + tenant)) }
+
 // service simulates the service: a feed of one SRL that contains svc_wrt_a, and later entries.
 type service struct {
 	*httptest.Server

@@ -41,17 +41,17 @@ type step struct {
 // `held` is nil at the start. `data` is the base that needsBase named for this answer, or nil.
 // `savedPosition` is the position saved before the last stop, or nil.
 func advance(
-	held *state, given *answer, data []byte, now time.Time, tenant string, verify verifier, savedPosition *position,
+	held *state, answer *answer, data []byte, now time.Time, tenant string, verify verifier, savedPosition *position,
 ) (*state, error) {
 	var likely *key
 	if held != nil {
 		likely = &held.signedBy
 	}
-	found, by, err := verify(given, now, likely)
+	head, by, err := verify(answer, now, likely)
 	if err != nil {
 		return nil, err
 	}
-	next := step{given, found, by, nil}
+	next := step{answer, head, by, nil}
 	if savedPosition != nil {
 		next.passed = append(next.passed, *savedPosition)
 	}
@@ -117,29 +117,29 @@ func (s *step) entriesAfter(start position) ([]entry, [][]byte, bool, error) {
 	if at.chain != s.head.at.chain {
 		return nil, nil, false, refuse(Chain)
 	}
-	found := make([]entry, len(used))
+	entries := make([]entry, len(used))
 	for n, data := range used {
 		var err error
-		if found[n], err = readEntry(data, start.sequence+1+uint64(n)); err != nil {
+		if entries[n], err = readEntry(data, start.sequence+1+uint64(n)); err != nil {
 			return nil, nil, false, err
 		}
 	}
-	return found, used, true, nil
+	return entries, used, true, nil
 }
 
 // broken returns whether there is a discontinuity, which requires a base. It rejects a
 // discontinuity that the base does not cover.
 func (s *step) broken(entries []entry) (bool, error) {
-	found := false
+	isBroken := false
 	for _, each := range entries {
 		if !each.isBreak() {
 			continue
 		}
-		if found = true; each.sequence > s.head.base.at.sequence {
+		if isBroken = true; each.sequence > s.head.base.at.sequence {
 			return false, refuse(Break)
 		}
 	}
-	return found, nil
+	return isBroken, nil
 }
 
 // continued returns the state after entries that extend the held state, or nil if they do not.
@@ -215,9 +215,9 @@ func (a *answer) with(entries [][]byte) *answer {
 // restore returns the state of these answers, from its base. Each answer is checked at its issue
 // time, so the state may have expired. `savedPosition` was saved before the last stop.
 func restore(origin *answer, data []byte, latest *answer, tenant string, verify verifier, savedPosition position) (*state, error) {
-	issued := func(given *answer) (time.Time, error) {
-		found, _, err := verify(given, time.Time{}, nil)
-		return found.issuedAt, err
+	issued := func(answer *answer) (time.Time, error) {
+		head, _, err := verify(answer, time.Time{}, nil)
+		return head.issuedAt, err
 	}
 	now, err := issued(origin)
 	if err != nil {

@@ -29,24 +29,24 @@ type Status struct {
 func (c *Client) Status() Status {
 	now := c.follower.view.Load()
 	c.lock.Lock()
-	made := c.status
-	made.Refusals = map[Reason]int{}
+	status := c.status
+	status.Refusals = map[Reason]int{}
 	for reason, count := range c.status.Refusals {
-		made.Refusals[reason] = count
+		status.Refusals[reason] = count
 	}
 	c.lock.Unlock()
-	made.Trust = c.follower.trust.Load().version()
-	made.Stale = !now.isFresh(time.Now())
+	status.Trust = c.follower.trust.Load().version()
+	status.Stale = !now.isFresh(time.Now())
 	if now.state == nil {
-		return made
+		return status
 	}
 	of := now.state.head
-	made.Sequence, made.Chain = of.at.sequence, hex.EncodeToString(of.at.chain[:])
-	made.BaseVersion, made.Revoked = of.base.version, now.revoked.size()
-	made.IssuedAt, made.ExpiresAt, made.ConfirmedAt = of.issuedAt, of.expiresAt, now.confirmed
-	made.Signer = now.state.signedBy.String()
+	status.Sequence, status.Chain = of.at.sequence, hex.EncodeToString(of.at.chain[:])
+	status.BaseVersion, status.Revoked = of.base.version, now.revoked.size()
+	status.IssuedAt, status.ExpiresAt, status.ConfirmedAt = of.issuedAt, of.expiresAt, now.confirmed
+	status.Signer = now.state.signedBy.String()
 	if of.keys != nil {
-		made.Keys = hex.EncodeToString(of.keys.sha256[:])
+		status.Keys = hex.EncodeToString(of.keys.sha256[:])
 	}
-	return made
+	return status
 }

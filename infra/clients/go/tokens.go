@@ -65,9 +65,9 @@ func TokenID(kind, issuer, value string, issuedBefore ...int64) (string, error) 
 	if word, ok := tokenWords[kind]; ok {
 		kind = word
 	}
-	found := "svc_wrt_" + kind + "-" + base64.RawURLEncoding.EncodeToString(digest[:])
+	id := "svc_wrt_" + kind + "-" + base64.RawURLEncoding.EncodeToString(digest[:])
 	if len(issuedBefore) == 1 {
-		found += fmt.Sprintf("-%012d", issuedBefore[0])
+		id += fmt.Sprintf("-%012d", issuedBefore[0])
 	}
-	return found, nil
+	return id, nil
 }

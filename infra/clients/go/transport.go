@@ -38,8 +38,8 @@ type noAnswer struct {
 
 func (n *noAnswer) Error() string { return n.message }
 
-func without(format string, given ...any) *noAnswer {
-	return &noAnswer{message: printable(fmt.Sprintf(format, given...))}
+func without(format string, values ...any) *noAnswer {
+	return &noAnswer{message: printable(fmt.Sprintf(format, values...))}
 }
 
 // printable returns the beginning of a text as one line, with control characters escaped.
@@ -80,36 +80,36 @@ func (r *response) field(name string) string { return strings.Join(r.header.Valu
 
 // age returns how long before the request the service confirmed the response.
 func (r *response) age() (time.Duration, error) {
-	given := r.header.Values("Age")
-	if len(given) == 0 {
+	ages := r.header.Values("Age")
+	if len(ages) == 0 {
 		return 0, nil
 	}
-	found, ok := wholeSeconds(strings.Join(given, ", "))
+	age, ok := wholeSeconds(strings.Join(ages, ", "))
 	if !ok {
 		return 0, without("the Age of the response is not a number of seconds")
 	}
-	return found, nil
+	return age, nil
 }
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
 // wholeSeconds parses a number of seconds, which spaces and tabs may surround.
-func wholeSeconds(given string) (time.Duration, bool) {
-	given = strings.Trim(given, " \t")
-	seconds, err := strconv.ParseUint(given, 10, 31)
+func wholeSeconds(text string) (time.Duration, bool) {
+	text = strings.Trim(text, " \t")
+	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		seconds = secondsMax
 	}
-	return time.Duration(seconds) * time.Second, digits.MatchString(given)
+	return time.Duration(seconds) * time.Second, digits.MatchString(text)
 }
 
 // unexpected returns the error about a response with an unexpected status.
 func (r *response) unexpected() *noAnswer {
-	found := without("the service answered %d: %s", r.status, r.body)
+	failure := without("the service answered %d: %s", r.status, r.body)
 	if pause, ok := wholeSeconds(r.field("Retry-After")); ok {
-		found.retryAfter = pause
+		failure.retryAfter = pause
 	}
-	return found
+	return failure
 }
 
 // transport makes requests to the service, bounded in time and size.
@@ -150,14 +150,14 @@ func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.Cert
 }
 
 func checkURL(address string, allowHTTP bool) error {
-	found, err := url.Parse(address)
-	if err != nil || found.Hostname() == "" || (found.Scheme != "http" && found.Scheme != "https") ||
-		found.RawQuery != "" || found.User != nil {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Hostname() == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") ||
+		parsed.RawQuery != "" || parsed.User != nil {
 		return errors.New("the address of the service must be a URL such as https://rescind.example.com")
 	}
-	at := net.ParseIP(found.Hostname())
-	isHere := found.Hostname() == "localhost" || (at != nil && at.IsLoopback())
-	if found.Scheme == "http" && !allowHTTP && !isHere {
+	ip := net.ParseIP(parsed.Hostname())
+	isHere := parsed.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())
+	if parsed.Scheme == "http" && !allowHTTP && !isHere {
 		return errors.New("without TLS, anyone on the network path can read the API key: use https, or set AllowHTTP")
 	}
 	return nil
@@ -190,14 +190,14 @@ func (t *transport) getFar(ctx context.Context, path string, limit int64) ([]byt
 	t.authorize(headers)
 	patience := answerTime + time.Duration(limit/baseRate)*time.Second
 	for n := 0; n <= redirectsMax; n++ {
-		found, err := t.ask(ctx, http.MethodGet, at, headers, nil, limit, patience)
+		response, err := t.ask(ctx, http.MethodGet, at, headers, nil, limit, patience)
 		if err != nil {
 			return nil, err
 		}
-		if found.status == http.StatusOK {
-			return found.body, nil
+		if response.status == http.StatusOK {
+			return response.body, nil
 		}
-		if at, err = found.target(at); err != nil {
+		if at, err = response.target(at); err != nil {
 			return nil, err
 		}
 		headers = http.Header{}
@@ -241,45 +241,45 @@ func (t *transport) ask(
 	headers.Set("Accept-Encoding", "gzip")
 	headers.Set("User-Agent", "rescind-authorizer-go/"+Version)
 	request.Header = headers
-	given, err := t.client.Do(request)
+	received, err := t.client.Do(request)
 	if err != nil {
 		return nil, described(err)
 	}
-	defer given.Body.Close()
-	for name := range given.Header {
+	defer received.Body.Close()
+	for name := range received.Header {
 		// net/http does not treat a name with a trailing space as the same header.
 		if strings.ContainsAny(name, " \t") {
 			return nil, described(nil)
 		}
 	}
-	isGood := given.StatusCode == http.StatusOK || given.StatusCode == http.StatusCreated
+	isGood := received.StatusCode == http.StatusOK || received.StatusCode == http.StatusCreated
 	if !isGood {
 		limit = errorMax
 	}
-	found, err := readBody(given, limit)
+	content, err := readBody(received, limit)
 	if err != nil {
 		return nil, err
 	}
 	if !isGood || method == http.MethodPost {
-		found = t.redact(found)
+		content = t.redact(content)
 	}
-	return &response{asked, given.StatusCode, given.Header, found}, nil
+	return &response{asked, received.StatusCode, received.Header, content}, nil
 }
 
 // readBody returns the body without its content coding, and decodes at most `limit` bytes.
-func readBody(given *http.Response, limit int64) ([]byte, error) {
-	isChunked := len(given.TransferEncoding) > 0
-	if given.ContentLength < 0 && !isChunked {
+func readBody(received *http.Response, limit int64) ([]byte, error) {
+	isChunked := len(received.TransferEncoding) > 0
+	if received.ContentLength < 0 && !isChunked {
 		return nil, without("the response does not state its length")
 	}
-	if given.ContentLength == 0 || given.Body == http.NoBody {
+	if received.ContentLength == 0 || received.Body == http.NoBody {
 		return nil, nil
 	}
-	reader := io.Reader(given.Body)
-	switch strings.Join(given.Header.Values("Content-Encoding"), ", ") {
+	reader := io.Reader(received.Body)
+	switch strings.Join(received.Header.Values("Content-Encoding"), ", ") {
 	case "", "identity":
 	case "gzip":
-		unpacked, err := gzip.NewReader(given.Body)
+		unpacked, err := gzip.NewReader(received.Body)
 		if err != nil {
 			return nil, described(err)
 		}
@@ -287,12 +287,12 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 	default:
 		return nil, without("the response has a content coding that was not requested")
 	}
-	found, err := io.ReadAll(io.LimitReader(reader, limit+1))
+	content, err := io.ReadAll(io.LimitReader(reader, limit+1))
 	if err != nil {
 		return nil, described(err)
 	}
-	if int64(len(found)) > limit {
+	if int64(len(content)) > limit {
 		return nil, refuse(TooLarge)
 	}
-	return found, nil
+	return content, nil
 }

@@ -331,8 +331,8 @@ func (d *document) after(held *document, pin string) (*document, error) {
 
 // verified is the verifier of a client (TRUST-13). After the reasons `signature`, `trust_expired`
 // and `behind`, read documents and check the response again.
-func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, error) {
-	signed, by, err := b.ofSaved(given, now, likely)
+func (b belief) verified(answer *answer, now time.Time, likely *key) (head, key, error) {
+	signed, by, err := b.ofSaved(answer, now, likely)
 	if err != nil {
 		return signed, by, err
 	}
@@ -350,14 +350,14 @@ func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, 
 
 // ofSaved is the verifier of a saved state. It ignores expiry. It parses no head before it has
 // verified the signature.
-func (b belief) ofSaved(given *answer, _ time.Time, likely *key) (head, key, error) {
+func (b belief) ofSaved(answer *answer, _ time.Time, likely *key) (head, key, error) {
 	signers := b.named()
 	if likely != nil && contains(signers, *likely) {
 		signers = append([]key{*likely}, signers...)
 	}
 	for _, each := range signers {
-		if isSigned(headPrefix, given.payload, given.signature, each) {
-			signed, err := readHead(given.payload)
+		if isSigned(headPrefix, answer.payload, answer.signature, each) {
+			signed, err := readHead(answer.payload)
 			return signed, each, err
 		}
 	}

@@ -20,25 +20,25 @@ type view struct {
 // viewOf returns a view of a state, fresh for some time after its confirmation. Freshness ends
 // sooner if the head or the trust document expires.
 func viewOf(of *state, confirmed time.Time, staleness time.Duration, end time.Time) *view {
-	made := &view{state: of, revoked: of.revoked, confirmed: confirmed, isTrusted: true}
+	next := &view{state: of, revoked: of.revoked, confirmed: confirmed, isTrusted: true}
 	if confirmed.IsZero() {
-		return made
+		return next
 	}
-	made.end = confirmed.Add(staleness)
-	made.wallEnd = made.end.UnixNano()
+	next.end = confirmed.Add(staleness)
+	next.wallEnd = next.end.UnixNano()
 	for _, each := range []time.Time{of.head.expiresAt, end} {
-		if at := each.UnixNano(); at < made.wallEnd {
-			made.wallEnd = at
+		if at := each.UnixNano(); at < next.wallEnd {
+			next.wallEnd = at
 		}
 	}
-	return made
+	return next
 }
 
 // distrusted returns a view that still revokes, but clears no warrant.
 func (v *view) distrusted() *view {
-	made := *v
-	made.end, made.wallEnd, made.isTrusted = time.Time{}, 0, false
-	return &made
+	next := *v
+	next.end, next.wallEnd, next.isTrusted = time.Time{}, 0, false
+	return &next
 }
 
 // isFresh returns whether unrevoked warrants are clear.

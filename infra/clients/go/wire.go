@@ -22,14 +22,11 @@ const (
 	hintMax       = 60 // the longest pause and wait that a service can request, in seconds
 	jsonDepthMax  = 64 // the maximum nesting of objects and arrays in JSON
 
-	headPrefix  = "rescind-feed-head-v1\n"
-	chainPrefix = "rescind-feed-v1\n"
+	headPrefix = "rescind-feed-head-v1\n"
 )
 
 // hash is a SHA-256 hash.
 type hash [sha256.Size]byte
-
-func hashOf(data []byte) hash { return sha256.Sum256(data) }
 
 // key is an Ed25519 public key.
 type key [ed25519.PublicKeySize]byte
@@ -321,9 +318,6 @@ func (d *decoder) texts(count uint64, each func([]byte)) {
 		each(id)
 	}
 }
-
-// firstChain returns the chain hash at sequence 0, which differs for each tenant.
-func firstChain(tenant string) hash { return sha256.Sum256([]byte(chainPrefix + tenant)) }
 
 // nextChain returns the chain hash after an encoded entry.
 func nextChain(chain hash, entry []byte) hash {

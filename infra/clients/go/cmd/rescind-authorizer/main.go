@@ -71,28 +71,28 @@ func exit(err error) (int, error) {
 
 // options returns the options that all commands share.
 func options(name string) (*flag.FlagSet, *rescind.Options) {
-	flags, found := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
-	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
-	flags.StringVar(&found.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
-	flags.StringVar(&found.TrustPin, "trust-pin", os.Getenv("RESCIND_TRUST_PIN"),
-		"pin of the service's roots, which \"rescind trust show\" prints (or RESCIND_TRUST_PIN)")
-	flags.StringVar(&found.StateDir, "state-dir", os.Getenv("RESCIND_STATE_DIR"),
+	flags, chosen := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
+	flags.StringVar(&chosen.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
+	flags.StringVar(&chosen.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
+	flags.StringVar(&chosen.TrustPin, "trust-pin", os.Getenv("RESCIND_TRUST_PIN"),
+		"pin of the trust root, as printed by \"rescind trust show\" (or RESCIND_TRUST_PIN)")
+	flags.StringVar(&chosen.StateDir, "state-dir", os.Getenv("RESCIND_STATE_DIR"),
 		"folder of the saved state (or RESCIND_STATE_DIR)")
-	flags.DurationVar(&found.MaxStaleness, "max-staleness", 30*time.Second,
+	flags.DurationVar(&chosen.MaxStaleness, "max-staleness", 30*time.Second,
 		"how long after the last confirmation a warrant can be clear")
-	flags.BoolVar(&found.AllowHTTP, "allow-http", false, "send the API key without TLS")
-	flags.StringVar(&found.Name, "name", "", "report under this name (default: that of the host)")
-	flags.BoolVar(&found.NoReports, "no-report", false, "do not report what this client holds")
-	return flags, found
+	flags.BoolVar(&chosen.AllowHTTP, "allow-http", false, "send the API key without TLS")
+	flags.StringVar(&chosen.Name, "name", "", "name in reports (default: the host name)")
+	flags.BoolVar(&chosen.NoReports, "no-report", false, "do not report the current feed entry to the service")
+	return flags, chosen
 }
 
 func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, error) {
-	flags, given := options("serve")
-	listen := flags.String("listen", "127.0.0.1:9191", "where programs ask; whoever reaches it is answered")
+	flags, chosen := options("serve")
+	listen := flags.String("listen", "127.0.0.1:9191", "address for checks; it answers everyone who can reach it")
 	if err := flags.Parse(arguments); err != nil {
 		return 2, err
 	}
-	client, err := rescind.New(*given)
+	client, err := rescind.New(*chosen)
 	if err != nil {
 		return 1, err
 	}
@@ -116,7 +116,7 @@ func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 }
 
 func check(ctx context.Context, arguments []string, stdout io.Writer) (int, error) {
-	flags, given := options("check")
+	flags, chosen := options("check")
 	if err := flags.Parse(arguments); err != nil {
 		return 2, err
 	}
@@ -124,16 +124,16 @@ func check(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 		return 2, errors.New("name the warrants of a chain, from the root to the leaf")
 	}
 	// A single check enforces no warrants, so it sends no heartbeats.
-	given.NoReports = true
-	if given.StateDir == "" {
+	chosen.NoReports = true
+	if chosen.StateDir == "" {
 		folder, err := os.MkdirTemp("", "rescind-")
 		if err != nil {
 			return 1, err
 		}
 		defer os.RemoveAll(folder)
-		given.StateDir = folder
+		chosen.StateDir = folder
 	}
-	client, err := rescind.New(*given)
+	client, err := rescind.New(*chosen)
 	if err != nil {
 		return 1, err
 	}

@@ -7,7 +7,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const STATEMENT = /^ *(check|need|rising|checkTerms|checkPassed|checkWitnesses|isBroken|await signed)\(.*\);$/gm;
+const STATEMENT = /^ *(check|need|rising|checkPassed|checkWitnesses|isBroken|await signed)\(.*\);$/gm;
 const FILES = ["cbor", "ed25519", "state", "trust", "wire"];
 const REPLACED = [
   ["the form of base64", "bytes", "btoa(binary) !== text", "false"],

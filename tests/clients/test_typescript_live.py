@@ -156,15 +156,15 @@ def test_a_saved_state_is_damaged_or_foreign(
     _polled(started())
     genuine = path.read_bytes()
     path.write_bytes(genuine[:-9])
-    words = "StateError: the saved state is damaged (Error: its hash is another one)"
+    words = "StateError: the saved state is damaged (Error: its hash is wrong)"
     assert _refusal(started()).startswith(words)
     for changes, words in (
         ({"client": "go"}, "it was saved by the go client"),
         ({"format": 2}, "a newer version of this client wrote the saved state"),
         ({"tenant": "svc_tnt_other"}, "the saved state belongs to svc_tnt_other"),
-        ({"sequence": "1"}, "the saved state is damaged (Error: sequence is no number)"),
+        ({"sequence": "1"}, "the saved state is damaged (Error: sequence is not a number)"),
         ({"trust": "{}"}, "the saved state is damaged"),
-        ({"trust": None}, "the saved state is damaged (Error: trust is no text)"),
+        ({"trust": None}, "the saved state is damaged (Error: trust is not a text)"),
         (
             {"trust": '{"documents": []}'},
             "the saved state is damaged (Error: it has no trust document)",
@@ -251,7 +251,7 @@ def test_reports_change_no_verdict(service: Service, started: Started, tmp_path:
     client({"report": {}})
     (failed,) = [each for each in client({"events": {}}) if each["type"] == "report_failed"]
     assert failed["unregistered"]
-    assert 'refused to register "gate-1", because another client has this name' in failed["message"]
+    assert 'cannot register "gate-1": another key has registered its name' in failed["message"]
     service.instead = lambda _path: None
     (tmp_path / "state/identity.key").chmod(0o644)
     client = started(report=True)

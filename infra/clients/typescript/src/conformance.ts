@@ -3,7 +3,7 @@
 
 import { hex, utf8 } from "./bytes.js";
 import { AuthorizerClient } from "./client.js";
-import { MemoryStateStore, type StateStore as Kept } from "./saved_state.js";
+import { MemoryStateStore, type StateStore } from "./saved_state.js";
 import { advance, NeedsBase, type State } from "./state.js";
 import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, type Belief,
@@ -12,14 +12,14 @@ import { tokenId, type TokenKind } from "./tokens.js";
 import { wholeSeconds } from "./transport.js";
 import { areWarrantIds, base64, check, readAnswer, refuse, Refused, type Position } from "./wire.js";
 
-interface StateStore {
+interface SavedPosition {
   sequence: number;
   chain: string;
   signer?: string | null;
 }
 
 interface Requests {
-  init: { tenant: string; trust_root: string; floor: StateStore | null };
+  init: { tenant: string; trust_root: string; floor: SavedPosition | null };
   trust: { now: string; response: string };
   signing_keys: { blob: string };
   restart: Record<string, never>;
@@ -51,7 +51,7 @@ export class Session {
   private hasEnd = false;
 
   /** `storeIn` returns the store in a folder. */
-  constructor(private readonly storeIn: (folder: string) => Kept = () => new MemoryStateStore()) {}
+  constructor(private readonly storeIn: (folder: string) => StateStore = () => new MemoryStateStore()) {}
 
   /** The answer to a request. The name of its only member selects the command. */
   async answer(request: object): Promise<object> {
@@ -122,9 +122,22 @@ export class Session {
         return { refused: "malformed" };
       }
     },
-    connect: async (given) => {
+    // Starts a client that follows a service, and waits for a fresh state. Its events go to
+    // standard error.
+    connect: async ({ url, api_key: apiKey, tenant, trust_root: trustPin, floor, max_staleness: maxStaleness }) => {
       try {
-        await this.follow(given);
+        const state = this.storeIn(floor);
+        await new Promise<void>((resolve) => {
+          this.live = new AuthorizerClient({
+            url, apiKey, tenant, trustPin, state, policy: { maxStaleness }, report: false,
+            onEvent: (event) => {
+              console.error(JSON.stringify(event));
+              if (event.type === "recovered") resolve();
+            },
+          });
+          this.live.run().catch((error: unknown) => console.error(String(error)));
+          setTimeout(resolve, READY_MAX);
+        });
       } catch (error) {
         return { refused: (error as Error).message };
       }
@@ -136,27 +149,6 @@ export class Session {
       return { verdicts: ids.map((id) => this.live?.check(id)), failures: failures + refused };
     },
   };
-
-  /**
-   * Starts a client that follows a service, and waits for a fresh state. Its events go to standard
-   * error.
-   */
-  private async follow(given: Requests["connect"]): Promise<void> {
-    const { url, api_key: apiKey, tenant, trust_root: trustPin, max_staleness: maxStaleness } = given;
-    const state = this.storeIn(given.floor);
-    await new Promise<void>((resolve) => {
-      const live = new AuthorizerClient({
-        url, apiKey, tenant, trustPin, state, policy: { maxStaleness }, report: false,
-        onEvent: (event) => {
-          console.error(JSON.stringify(event));
-          if (event.type === "recovered") resolve();
-        },
-      });
-      this.live = live;
-      live.run().catch((error: unknown) => console.error(String(error)));
-      setTimeout(resolve, READY_MAX);
-    });
-  }
 
   private forget(): void {
     this.state = null;

@@ -1,7 +1,7 @@
 // Follows the feed, with one exchange at a time.
 
 import type { Bytes } from "./bytes.js";
-import { load, loadBase, save, saveBase, type StateStore, type Restorable, type Saved } from "./saved_state.js";
+import { load, loadBase, save, saveBase, type StateStore, type Saved } from "./saved_state.js";
 import { advance, NeedsBase, restore, type State } from "./state.js";
 import { ageOf, NoAnswer, PATIENCE, printable, TooLarge, Transport, unexpected, type Received } from "./transport.js";
 import {
@@ -74,8 +74,17 @@ export class Follower {
     this.position = positionAfter(this.belief, saved.signer, saved.position);
     this.signer = saved.signer;
     this.baseFile = this.savedBase = saved.restorable && saved.restorable.base;
-    const state = await this.restored(saved.restorable, this.position);
-    if (state) this.confirm(state, ofWall(saved.answeredAt));
+    const { restorable } = saved, base = restorable && (await loadBase(this.store, restorable));
+    if (!restorable || !base || !this.position) return;
+    const { origin, latest } = restorable;
+    try {
+      const began = await verified(this.belief, origin), ended = await verified(this.belief, latest);
+      const state = restore(origin, began, latest, ended, base, this.belief.tenant, this.position);
+      this.confirm(state, ofWall(saved.answeredAt));
+    } catch (error) {
+      // Other keys are trusted than when the state was saved. The position still counts.
+      if (!(error instanceof Refused)) throw error;
+    }
   }
 
   /**
@@ -91,7 +100,7 @@ export class Follower {
       if (error instanceof Refused) return this.refused(error.reason);
       if (error instanceof TooLarge) return this.refused("too_large");
       if (error instanceof NoAnswer) return this.failed(error.message, error.retryAfter);
-      return this.failed(printable(`the state cannot be kept: ${String(error)}`));
+      return this.failed(printable(`cannot save the state: ${String(error)}`));
     }
   }
 
@@ -100,9 +109,8 @@ export class Follower {
     const response = await this.ask(wait, asked.monotonic);
     const changed = response.status === 200, age = ageOf(response), trueAt = before(asked, age);
     if (changed) {
-      const answer = readAnswer(response.body), state = await this.next(answer);
-      // The state includes all changes confirmed earlier, even if this answer is older.
-      await this.take(state, this.view.isTrusted ? later(trueAt, this.view.confirmed) : trueAt);
+      const answer = readAnswer(response.body);
+      await this.take(await this.next(answer), trueAt);
       this.etag = response.headers.get("etag");
       this.last = answer;
       this.hasGap = false;
@@ -114,7 +122,7 @@ export class Follower {
     }
     const seconds = (present().monotonic - asked.monotonic) / 1000;
     this.emit({ type: "polled", seconds, changed });
-    if (age > this.policy.maxStaleness) throw new NoAnswer(`the answer is ${age} seconds old`);
+    if (age > this.policy.maxStaleness) throw new NoAnswer(`the response is ${age} seconds old`);
     return this.pause(seconds, wait, waits && this.view.state?.head.sequence !== held);
   }
 
@@ -182,8 +190,10 @@ export class Follower {
   }
 
   /** Saves a state, and makes it current. */
-  private async take(state: State, confirmed: Moment): Promise<void> {
+  private async take(state: State, trueAt: Moment): Promise<void> {
     const { state: past } = this.view, known = this.signer;
+    // The state includes all changes confirmed earlier, even if this answer is older.
+    const confirmed = this.view.isTrusted ? later(trueAt, this.view.confirmed) : trueAt;
     const isNew = !past || past.head.sequence !== state.head.sequence || past.head.issuedAt !== state.head.issuedAt;
     if (isNew || known !== state.signer) await this.save(this.saved(state, this.belief, confirmed));
     this.position = state.head;
@@ -200,30 +210,12 @@ export class Follower {
     this.view = viewOf(state, confirmed, this.policy, this.end);
   }
 
-  private async restored(restorable: Restorable | null, savedPosition: Position | null): Promise<State | null> {
-    const base = restorable && (await loadBase(this.store, restorable));
-    if (!restorable || !base || !savedPosition) return null;
-    const { origin, latest } = restorable;
-    try {
-      const began = await verified(this.belief, origin), ended = await verified(this.belief, latest);
-      return restore(origin, began, latest, ended, base, this.belief.tenant, savedPosition);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      // Other keys are trusted than when the state was saved. The position still counts.
-      return null;
-    }
-  }
-
+  /** Reads newer trust documents. Saves the newest, and makes it current (TRUST-14). */
   private async readDocuments(): Promise<void> {
-    const { held } = this.belief;
-    const response = await this.transport.get(`/v1/trust?after=${held?.version ?? 0}`, TRUST_MAX);
+    const response = await this.transport.get(`/v1/trust?after=${this.belief.held?.version ?? 0}`, TRUST_MAX);
     if (response.status !== 200) throw unexpected(response);
     const belief = await followed(this.belief, readDocuments(response.body), Date.now());
-    if (belief !== this.belief) await this.believe(belief);
-  }
-
-  /** Saves another document, and makes it current (TRUST-14). */
-  private async believe(belief: Belief): Promise<void> {
+    if (belief === this.belief) return;
     const signer = this.signer !== null && listSigners(belief).includes(this.signer) ? this.signer : null;
     const position = positionAfter(belief, signer, this.position);
     const { state, confirmed, isTrusted } = this.view, kept = signer !== null && isTrusted ? state : null;

@@ -50,19 +50,16 @@ export class FileStateStore implements StateStore {
       await file.close();
     }
     await rename(temporary, path);
-    await this.sync();
-    this.stamps.set(name, await stampOf(path));
-  }
-
-  /** Makes renamed files survive a power failure. */
-  private async sync(): Promise<void> {
-    if (process.platform === "win32") return;
-    const folder = await open(this.folder, "r");
-    try {
-      await folder.sync();
-    } finally {
-      await folder.close();
+    if (process.platform !== "win32") {
+      // The renamed file must survive a power failure.
+      const folder = await open(this.folder, "r");
+      try {
+        await folder.sync();
+      } finally {
+        await folder.close();
+      }
     }
+    this.stamps.set(name, await stampOf(path));
   }
 
   private path(name: string): string {

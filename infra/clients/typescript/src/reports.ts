@@ -30,20 +30,21 @@ class Identity {
 
   /** The identity in a state store. It is created if there is none. */
   static async of(store: StateStore): Promise<Identity> {
-    const found = await store.read(KEY_FILE);
-    if (!found) return Identity.made(store);
-    const der = fromBase64(new TextDecoder().decode(found).replace(/-----[A-Z ]+-----|\s/g, ""));
+    const pem = await store.read(KEY_FILE);
+    if (!pem) {
+      const pair = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"])) as CryptoKeyPair;
+      const der = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", pair.privateKey)));
+      await store.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
+      return new Identity(pair.privateKey, new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)));
+    }
+    const der = fromBase64(new TextDecoder().decode(pem).replace(/-----[A-Z ]+-----|\s/g, ""));
     const key = der && (await crypto.subtle.importKey("pkcs8", der, { name: "Ed25519" }, true, ["sign"]).catch(() => null));
-    if (!key) throw new Error(`${KEY_FILE} of the saved state is no Ed25519 key in PEM. Delete it, so that a new one is made`);
+    if (!key) {
+      throw new Error(`${KEY_FILE} of the saved state is not an Ed25519 key in PEM. Delete the file, and ask the `
+        + "operator of the service to remove the registration of this authorizer");
+    }
     const { x = "" } = await crypto.subtle.exportKey("jwk", key);
     return new Identity(key, fromBase64(`${x.replaceAll("-", "+").replaceAll("_", "/")}=`) ?? new Uint8Array());
-  }
-
-  private static async made(store: StateStore): Promise<Identity> {
-    const pair = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"])) as CryptoKeyPair;
-    const der = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", pair.privateKey)));
-    await store.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
-    return new Identity(pair.privateKey, new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)));
   }
 
   proof(tenant: string, name: string, now: number): Promise<{ payload: string; signature: string }> {
@@ -116,7 +117,7 @@ export class Reporter {
   }
 
   private async register(): Promise<void> {
-    const identity = await this.ownIdentity();
+    const identity = (this.identity ??= await Identity.of(this.store));
     const proof = await identity.proof(this.follower.belief.tenant, this.name, Date.now() + this.ahead);
     const body = { name: this.name, type: "rescind-authorizer", version: VERSION, features: FEATURES, proof };
     const answer = await this.post("/v1/authorizers/register", body, "id");
@@ -128,10 +129,6 @@ export class Reporter {
     this.next = seconds();
   }
 
-  private async ownIdentity(): Promise<Identity> {
-    return (this.identity ??= await Identity.of(this.store));
-  }
-
   private async tell(id: string, { state, confirmed }: View): Promise<void> {
     if (!state) return;
     const { sequence, chain } = state.head, counts = { ...this.refusals }, { tenant, held } = this.follower.belief;
@@ -140,7 +137,7 @@ export class Reporter {
     const verifiedAt = Number.isFinite(confirmed.wall) ? momentOf(confirmed.wall) : null;
     // Milliseconds since 1970. The number still increases while the clock is set back.
     this.lastNumber = Math.max(this.lastNumber + 1, Date.now());
-    const identity = await this.ownIdentity();
+    const identity = (this.identity ??= await Identity.of(this.store));
     const body = await identity.report({
       Tenant: tenant, Id: id, Number: this.lastNumber, Trust: held?.version ?? 0, Sequence: sequence, Chain: chain,
       VerifiedAt: verifiedAt, MaxStaleness: Math.ceil(this.policy.maxStaleness), FailOpen: false,
@@ -164,20 +161,20 @@ export class Reporter {
     if (![200, 201].includes(response.status)) {
       const error = unexpected(response), isKnown = this.learnTime(response);
       const isUnregistered = this.id === null && response.status === 409;
-      const message = isUnregistered ? `the service refused to register "${this.name}", because another client has this `
-        + "name: set another name, or remove that registration with `rescind authorizers remove`" : error.message;
+      const message = isUnregistered ? `cannot register "${this.name}": another key has registered its name. Use a `
+        + "separate name for each authorizer, or run `rescind authorizers remove` for the old one" : error.message;
       this.failed(message, isKnown ? response.status : null, error.retryAfter, isUnregistered);
       return null;
     }
     try {
       const members = json(response.body, ANSWER_MAX), word = members[name], last = members["last_number"];
       const after = secondsOf(members["report_after_seconds"]), spread = secondsOf(members["jitter_seconds"]);
-      if (typeof word !== "string" || !/^[\x20-\x7e]{1,200}$/.test(word)) throw new NoAnswer(`the answer has no ${name}`);
+      if (typeof word !== "string" || !/^[\x20-\x7e]{1,200}$/.test(word)) throw new NoAnswer(`the response has no ${name}`);
       this.after = Math.min(Math.max(after, 10), 86_400);
       this.spread = Math.min(spread, 3600);
       return { word, lastNumber: typeof last === "number" && last >= 0 && last < NUMBER_MAX ? Math.floor(last) : 0 };
     } catch (error) {
-      if (error instanceof Refused) throw new NoAnswer("the answer is no object");
+      if (error instanceof Refused) throw new NoAnswer("the response is not a JSON object");
       throw error;
     }
   }
@@ -213,6 +210,6 @@ export class Reporter {
 const seconds = (): number => performance.now() / 1000;
 
 function secondsOf(value: unknown): number {
-  if (typeof value !== "number" || value < 0) throw new NoAnswer("the answer does not say when to report");
+  if (typeof value !== "number" || value < 0) throw new NoAnswer("the response has no valid report interval");
   return value;
 }

@@ -78,22 +78,8 @@ export async function load(store: StateStore, tenant: string): Promise<Saved | n
 }
 
 /** Replaces the saved state. */
-export const save = (store: StateStore, saved: Saved): Promise<void> => store.write(FILE, encoded(saved));
-
-/** Stores a base without overwriting the base `before`, and returns its file name. */
-export async function saveBase(store: StateStore, data: Uint8Array, before: string | null): Promise<string> {
-  const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
-  await store.write(name, data);
-  return name;
-}
-
-/** The base of a saved state, or null if it is missing or different. */
-export async function loadBase(store: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
-  const data = await store.read(base);
-  return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
-}
-
-function encoded({ tenant, position, signer, answeredAt, restorable, belief }: Saved): Bytes {
+export function save(store: StateStore, saved: Saved): Promise<void> {
+  const { tenant, position, signer, answeredAt, restorable, belief } = saved;
   const document = {
     client: CLIENT,
     format: FORMAT,
@@ -110,22 +96,41 @@ function encoded({ tenant, position, signer, answeredAt, restorable, belief }: S
     trust: belief.held && writeDocument(belief.held),
   };
   const data = JSON.stringify(document, null, 1);
-  return utf8(`${hex(hash(utf8(data)))}\n${data}`);
+  return store.write(FILE, utf8(`${hex(hash(utf8(data)))}\n${data}`));
+}
+
+/** Stores a base without overwriting the base `before`, and returns its file name. */
+export async function saveBase(store: StateStore, data: Uint8Array, before: string | null): Promise<string> {
+  const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
+  await store.write(name, data);
+  return name;
+}
+
+/** The base of a saved state, or null if it is missing or different. */
+export async function loadBase(store: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
+  const data = await store.read(base);
+  return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
 }
 
 function decoded(data: Uint8Array): Saved {
   const written = textOf(data), end = written.indexOf("\n"), rest = written.slice(end + 1);
-  if (hex(hash(utf8(rest))) !== written.slice(0, end)) throw new Error("its hash is another one");
-  const found = JSON.parse(rest) as Record<string, unknown>;
-  checkOwn(found);
+  if (hex(hash(utf8(rest))) !== written.slice(0, end)) throw new Error("its hash is wrong");
+  const found = JSON.parse(rest) as Record<string, unknown>, { client = "Python", format } = found;
+  // A saved state belongs to one client library, because libraries save different data.
+  if (client !== CLIENT) {
+    throw new StateError(`it was saved by the ${String(client)} client: use a separate store for each client`);
+  }
+  if (typeof format !== "number" || format > FORMAT) {
+    throw new StateError(`a newer version of this client wrote the saved state. ${again}, or install that version`);
+  }
   const text = (name: string): string => {
     const value = found[name];
-    if (typeof value !== "string") throw new Error(`${name} is no text`);
+    if (typeof value !== "string") throw new Error(`${name} is not a text`);
     return value;
   };
   const whole = (name: string): number => {
     const value = found[name];
-    if (typeof value !== "number" || !Number.isSafeInteger(value)) throw new Error(`${name} is no number`);
+    if (typeof value !== "number" || !Number.isSafeInteger(value)) throw new Error(`${name} is not a number`);
     return value;
   };
   const has = (name: string): boolean => found[name] !== null;
@@ -144,14 +149,4 @@ function decoded(data: Uint8Array): Saved {
     } : null,
     belief: { pin: text("pin"), held },
   };
-}
-
-/** A saved state belongs to one client library, because libraries save different data. */
-function checkOwn({ client = "Python", format }: Record<string, unknown>): void {
-  if (client !== CLIENT) {
-    throw new StateError(`it was saved by the ${String(client)} client: use a separate store for each client`);
-  }
-  if (typeof format !== "number" || format > FORMAT) {
-    throw new StateError(`a newer version of this client wrote the saved state. ${again}, or install that version`);
-  }
 }

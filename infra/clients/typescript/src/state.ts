@@ -185,15 +185,31 @@ export interface Terms {
 export function advance(
   state: State | null, answer: Answer, judged: JudgedHead, base: Bytes | null, terms: Terms,
 ): State {
-  const { head } = judged;
+  const { head } = judged, { tenant, now } = terms;
   const passed = [terms.savedPosition, state?.head ?? null].filter((each) => each !== null);
-  checkTerms(head, terms);
+  check(head.tenant === tenant, "tenant");
+  const lifetime = head.expiresAt - head.issuedAt;
+  check(lifetime > 0, "lifetime");
+  check(lifetime <= LIFETIME_MAX, "lifetime");
+  check(head.issuedAt - now <= FUTURE_MAX, "future");
+  check(now < head.expiresAt, "expired");
   check(passed.every((each) => each.sequence <= head.sequence), "rollback");
   check(passed.every((each) => each.sequence !== head.sequence || equal(each.chain, head.chain)), "equivocation");
   if (state) {
     check(state.head.sequence !== head.sequence || head.issuedAt >= state.head.issuedAt, "replay");
     const entries = entriesAfter(state.head, answer, head, passed);
-    if (entries && !isBroken(entries, head.base)) return continued(state, answer, judged, entries);
+    if (entries && !isBroken(entries, head.base)) {
+      const used = reach(state.head, answer, head) ?? [];
+      const trailSize = state.trailSize + used.reduce((size, each) => size + each.length, 0);
+      const isKept = state.latest !== null && trailSize <= TRAIL_MAX;
+      return {
+        ...state,
+        ...judged,
+        revoked: entries.length ? state.revoked.after(entries) : state.revoked,
+        latest: isKept ? { ...answer, entries: [...state.latest.entries, ...used] } : null,
+        trailSize,
+      };
+    }
   }
   return begun(answer, judged, base, passed);
 }
@@ -207,15 +223,6 @@ export function restore(
 ): State {
   const first = advance(null, origin, began, base, { tenant, now: began.head.issuedAt, savedPosition: null });
   return advance(first, latest, ended, base, { tenant, now: ended.head.issuedAt, savedPosition });
-}
-
-function checkTerms(head: Head, { tenant, now }: Terms): void {
-  check(head.tenant === tenant, "tenant");
-  const lifetime = head.expiresAt - head.issuedAt;
-  check(lifetime > 0, "lifetime");
-  check(lifetime <= LIFETIME_MAX, "lifetime");
-  check(head.issuedAt - now <= FUTURE_MAX, "future");
-  check(now < head.expiresAt, "expired");
 }
 
 /** The entries of an answer after a position, or null if the answer does not reach back to it. */
@@ -252,20 +259,6 @@ function isBroken(entries: readonly Entry[], base: Base): boolean {
   const breaks = entries.filter(isBreak);
   check(breaks.every((each) => each.sequence <= base.sequence), "break");
   return breaks.length > 0;
-}
-
-function continued(state: State, answer: Answer, judged: JudgedHead, entries: readonly Entry[]): State {
-  const used = reach(state.head, answer, judged.head) ?? [];
-  const trailSize = state.trailSize + used.reduce((size, each) => size + each.length, 0);
-  const { latest, revoked } = state;
-  const isKept = latest !== null && trailSize <= TRAIL_MAX;
-  return {
-    ...state,
-    ...judged,
-    revoked: entries.length ? revoked.after(entries) : revoked,
-    latest: isKept ? { ...answer, entries: [...latest.entries, ...used] } : null,
-    trailSize,
-  };
 }
 
 function begun(answer: Answer, judged: JudgedHead, data: Bytes | null, passed: readonly Position[]): State {

@@ -38,7 +38,7 @@ export function tokenId(kind: TokenKind, issuer: string, value: string, issuedBe
     }
   }
   const named = `${issuer}\n${value}`;
-  if (!FORMS[kind].test(named)) throw new TypeError(`issuer and value have not the form of the kind ${kind}`);
+  if (!FORMS[kind].test(named)) throw new TypeError(`issuer and value do not have the form of the kind ${kind}`);
   if ((kind === "jwt-subject") !== (issuedBefore !== undefined)) {
     throw new TypeError("issuedBefore is required with the kind jwt-subject, and with no other");
   }

@@ -63,7 +63,6 @@ export function printable(text: string): string {
   return text.slice(0, SHOWN_MAX).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped).slice(0, SHOWN_MAX);
 }
 
-
 interface Asked {
   readonly limit: number;
   readonly seconds?: number;
@@ -86,7 +85,7 @@ export class Transport {
     // Files and editors add white space and byte order marks, which `trim` removes.
     this.#key = apiKey.trim();
     if (!/^[!-~]+$/.test(this.#key)) {
-      throw new TypeError("apiKey is empty, or contains a character that no API key contains: copy it again");
+      throw new TypeError("the API key is empty or contains an invalid character: pass the key that `rescind api-keys create` printed");
     }
   }
 
@@ -159,7 +158,7 @@ export class Transport {
       const isLate = abort.signal.aborted && !this.isEnded;
       abort.abort();
       if (error instanceof NoAnswer) throw error;
-      throw new NoAnswer(isLate ? "the service did not answer in time" : `the service cannot be reached: ${codeOf(error)}`);
+      throw new NoAnswer(isLate ? "the service did not respond in time" : `the service cannot be reached: ${codeOf(error)}`);
     } finally {
       clearTimeout(timer);
       this.running.delete(abort);
@@ -195,10 +194,10 @@ async function readBody(response: Response, limit: number): Promise<Bytes> {
 
 function targetOf(url: string, { headers }: Received): string {
   const given = headers.get("location") ?? "";
-  if (!URL.canParse(given, url)) throw new NoAnswer("the service redirects to no address");
+  if (!URL.canParse(given, url)) throw new NoAnswer("the redirect leads to no address");
   const target = new URL(given, url);
   if (target.protocol !== "https:" && url.startsWith("https:")) {
-    throw new NoAnswer("the service redirects to an address without TLS");
+    throw new NoAnswer("the redirect leads to an address without TLS");
   }
   return target.href;
 }
@@ -206,10 +205,10 @@ function targetOf(url: string, { headers }: Received): string {
 function checkAddress(url: string, allowHttp: boolean): void {
   const found = URL.canParse(url) ? new URL(url) : null;
   if (!found || !["http:", "https:"].includes(found.protocol) || found.search || found.username) {
-    throw new TypeError("the address of the service must be such as https://rescind.example.com");
+    throw new TypeError("the address of the service must be a URL such as https://rescind.example.com");
   }
   const isHere = found.hostname === "localhost" || found.hostname === "[::1]" || /^127(\.\d+){3}$/.test(found.hostname);
   if (found.protocol === "http:" && !allowHttp && !isHere) {
-    throw new TypeError("without TLS everybody on the way reads the API key; use https, or set allowHttp");
+    throw new TypeError("without TLS, anyone on the network path can read the API key: use https, or set allowHttp");
   }
 }

@@ -194,31 +194,31 @@ func (c *Client) Run(ctx context.Context) error {
 // ends, a fresh saved state suffices. The error contains the last problem. The client continues to
 // run.
 func (c *Client) Ready(ctx context.Context) error {
-	for {
+	isFresh := func() bool { return c.follower.view.Load().isFresh(time.Now()) }
+	isReady := func() bool {
 		c.lock.Lock()
-		changed, hasAsked, problem := c.changed, c.hasAsked, c.status.Problem
-		c.lock.Unlock()
-		isFresh := c.follower.view.Load().isFresh(time.Now())
-		if hasAsked && isFresh {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if isFresh {
-				return nil
-			}
-			return fmt.Errorf("rescind: not ready: %s", problem)
-		}
+		defer c.lock.Unlock()
+		return c.hasAsked && isFresh()
 	}
+	if c.await(ctx, isReady) || isFresh() {
+		return nil
+	}
+	return fmt.Errorf("rescind: not ready: %s", c.Status().Problem)
 }
 
 // WaitFor waits until the client has a feed entry. It returns false if the context ends first.
 func (c *Client) WaitFor(ctx context.Context, sequence uint64) bool {
+	return c.await(ctx, func() bool {
+		now := c.follower.view.Load()
+		return now.state != nil && now.sequence() >= sequence
+	})
+}
+
+// await waits until an exchange meets a condition. It returns false if the context ends first.
+func (c *Client) await(ctx context.Context, isMet func() bool) bool {
 	for {
 		changed := c.news()
-		now := c.follower.view.Load()
-		if now.state != nil && now.sequence() >= sequence {
+		if isMet() {
 			return true
 		}
 		select {

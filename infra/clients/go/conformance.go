@@ -1,7 +1,6 @@
 package rescind
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,18 +13,12 @@ import (
 // Conformance runs the conformance suite against this client. Each line of `requests` is a JSON
 // request, and each answer is a JSON line (docs/spec/feed.md).
 func Conformance(requests io.Reader, answers io.Writer) error {
-	lines := bufio.NewReaderSize(requests, 1<<20)
-	current := &session{}
+	reader, writer, current := json.NewDecoder(requests), json.NewEncoder(answers), &session{}
 	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 		var request map[string]json.RawMessage
-		if err := json.Unmarshal(line, &request); err != nil {
+		if err := reader.Decode(&request); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		for name, arguments := range request {
@@ -33,8 +26,7 @@ func Conformance(requests io.Reader, answers io.Writer) error {
 			if err != nil {
 				return err
 			}
-			data, _ := json.Marshal(answer)
-			if _, err := fmt.Fprintf(answers, "%s\n", data); err != nil {
+			if err := writer.Encode(answer); err != nil {
 				return err
 			}
 		}

@@ -82,25 +82,17 @@ func documentOf(form any) (*document, error) {
 	if !ok {
 		return nil, refuse(Malformed)
 	}
-	parsed := &document{signatures: map[string][]byte{}}
-	var err error
-	if parsed.payload, err = fromBase64(members["Payload"]); err != nil {
-		return nil, err
-	}
+	reader := &values{}
+	parsed := &document{payload: reader.base64(members["Payload"]), signatures: map[string][]byte{}}
 	for _, each := range signatures {
 		signature, _ := each.(map[string]any)
-		by, err := fromBase64(signature["Key"])
-		if err != nil {
-			return nil, err
+		by := string(reader.base64(signature["Key"]))
+		if _, twice := parsed.signatures[by]; twice {
+			reader.fail()
 		}
-		if _, twice := parsed.signatures[string(by)]; twice {
-			return nil, refuse(Malformed)
-		}
-		if parsed.signatures[string(by)], err = fromBase64(signature["Signature"]); err != nil {
-			return nil, err
-		}
+		parsed.signatures[by] = reader.base64(signature["Signature"])
 	}
-	return parsed, nil
+	return parsed, reader.err
 }
 
 // encode returns the document in the format of a response.

@@ -396,15 +396,34 @@ func jsonDepth(body []byte) (deepest int) {
 	return deepest
 }
 
-// fromBase64 decodes padded base64 of the standard alphabet in its only valid form.
-func fromBase64(value any) ([]byte, error) {
+// values reads values of JSON. The first invalid value sets `err`.
+type values struct{ err error }
+
+func (v *values) fail() { v.err = refuse(Malformed) }
+
+// base64 decodes padded base64 of the standard alphabet in its only valid form.
+func (v *values) base64(value any) []byte {
 	text, ok := value.(string)
 	data, err := base64.StdEncoding.DecodeString(text)
 	// The decoder ignores line ends and unused bits.
 	if !ok || err != nil || toBase64(data) != text {
-		return nil, refuse(Malformed)
+		v.fail()
 	}
-	return data, nil
+	return data
+}
+
+// hint returns a number within bounds, because no peer may silence a client for long.
+func (v *values) hint(members map[string]any, name string, without float64) float64 {
+	value, ok := members[name]
+	if !ok {
+		return without
+	}
+	number, _ := value.(json.Number)
+	seconds, err := strconv.ParseFloat(string(number), 64)
+	if err != nil {
+		v.fail()
+	}
+	return math.Max(0, math.Min(seconds, hintMax))
 }
 
 func toBase64(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
@@ -422,38 +441,18 @@ func parseAnswer(body []byte) (*answer, error) {
 	if !isMap || !isList {
 		return nil, refuse(Malformed)
 	}
-	parsed := &answer{entries: make([][]byte, len(entries))}
+	reader := &values{}
+	parsed := &answer{
+		payload:     reader.base64(signed["Payload"]),
+		signature:   reader.base64(signed["Signature"]),
+		entries:     make([][]byte, len(entries)),
+		pollSeconds: reader.hint(members, "poll_seconds", 1),
+		maxWait:     int(reader.hint(members, "max_wait_seconds", 0)),
+	}
 	for n, each := range entries {
-		if parsed.entries[n], err = fromBase64(each); err != nil {
-			return nil, err
-		}
+		parsed.entries[n] = reader.base64(each)
 	}
-	if parsed.payload, err = fromBase64(signed["Payload"]); err != nil {
-		return nil, err
-	}
-	if parsed.signature, err = fromBase64(signed["Signature"]); err != nil {
-		return nil, err
-	}
-	if parsed.pollSeconds, err = hint(members, "poll_seconds", 1); err != nil {
-		return nil, err
-	}
-	wait, err := hint(members, "max_wait_seconds", 0)
-	parsed.maxWait = int(wait)
-	return parsed, err
-}
-
-// hint returns a number within bounds, because no peer may silence a client for long.
-func hint(members map[string]any, name string, without float64) (float64, error) {
-	value, ok := members[name]
-	if !ok {
-		return without, nil
-	}
-	number, _ := value.(json.Number)
-	seconds, err := strconv.ParseFloat(string(number), 64)
-	if err != nil {
-		return 0, refuse(Malformed)
-	}
-	return math.Max(0, math.Min(seconds, hintMax)), nil
+	return parsed, reader.err
 }
 
 // encode returns the form that parseAnswer reads.

@@ -43,12 +43,8 @@ def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
 
 def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, int]]]:
     """Yield the names, descriptions and values of the metrics."""
-    feed, now, counts, reports = (
-        relay.news.held,
-        ClockReading.now(),
-        dict(relay.counts),
-        relay.reports,
-    )
+    feed, now = relay.news.held, ClockReading.now()
+    counts, reports = dict(relay.counts), relay.reports
     polls, failures = counts.pop("polls", 0), counts.pop("failures", 0)
     refusals = {f'{{reason="{name.removeprefix("refused ")}"}}': counts[name] for name in counts}
     statuses = {f'{{status="{name}"}}': each for name, each in dict(relay.answered).items()}
@@ -230,9 +226,19 @@ def _with_limits(
 ) -> Handler:
     async def handle(request: Request) -> Response:
         try:
-            if digests and _digest(_bearer(request)) not in digests:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            bearer = token.strip() if scheme.lower() == "bearer" else ""
+            if digests and _digest(bearer) not in digests:
                 raise Problem(401, "unauthorized", "The relay requires one of its own tokens.")
-            _check_query(request, parameters)
+            # Unknown and repeated parameters are rejected (API-4).
+            names = [name for name, _ in request.query_params.multi_items()]
+            if not set(names).issubset(parameters):
+                listed = ", ".join(parameters) or "none"
+                raise Problem(
+                    400, "invalid_request", f"query: unknown parameter; allowed: {listed}."
+                )
+            if len(names) > len(set(names)):
+                raise Problem(400, "invalid_request", "query: a parameter must not be repeated.")
             response = await run(request)
         except Problem as problem:
             response = problem.response()
@@ -247,24 +253,9 @@ def _with_limits(
     return handle
 
 
-def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
 def _digest(token: str) -> bytes:
     # Lookups by hash take the same time for every wrong token.
     return hashlib.sha256(token.encode()).digest()
-
-
-def _check_query(request: Request, parameters: Sequence[str]) -> None:
-    """Reject unknown and repeated parameters (API-4). Raises `Problem`."""
-    names = [name for name, _ in request.query_params.multi_items()]
-    if not set(names).issubset(parameters):
-        listed = ", ".join(parameters) or "none"
-        raise Problem(400, "invalid_request", f"query: unknown parameter; allowed: {listed}.")
-    if len(names) > len(set(names)):
-        raise Problem(400, "invalid_request", "query: a parameter must not be repeated.")
 
 
 def _number(request: Request, name: str, most: int) -> int | None:

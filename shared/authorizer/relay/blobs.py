@@ -101,17 +101,18 @@ class BlobCache:
                 self._connection.run(lambda transport: self._ensure_file(request, transport))
             )
             self._tasks[request.key] = task
-            task.add_done_callback(lambda done: self._finish_fetch(request, done))
-        return task
 
-    def _finish_fetch(self, request: BlobRequest, task: "asyncio.Task[Path]") -> None:
-        del self._tasks[request.key]
-        if task.cancelled():
-            return
-        if error := task.exception():
-            _log.warning("cannot fetch %s: %s", request.path, error)
-            return
-        self._verified_hashes.add(request.sha256)
+            def finish(task: "asyncio.Task[Path]") -> None:
+                del self._tasks[request.key]
+                if task.cancelled():
+                    return
+                if error := task.exception():
+                    _log.warning("cannot fetch %s: %s", request.path, error)
+                    return
+                self._verified_hashes.add(request.sha256)
+
+            task.add_done_callback(finish)
+        return task
 
     def _ensure_file(self, request: BlobRequest, transport: Transport) -> Path:
         """Return the file. Fetch it unless it is cached and intact."""

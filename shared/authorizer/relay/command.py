@@ -76,12 +76,17 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     Raises `ValueError`, `OSError` or `SavedStateCorrupt` if the relay cannot start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    host, port = _address(options.listen)
+    host, _, number = options.listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    is_loopback, port = ip_address(host).is_loopback, int(number)
     tokens = _tokens(options.tokens)
     has_tls = bool(options.certificate)
     if has_tls != bool(options.key):
         raise ValueError("pass --certificate and --key together, or neither")
-    _check_callers(host, tokens, is_open=not (has_tls or options.allow_http_clients))
+    if not is_loopback and not tokens:
+        raise ValueError("other machines can reach this address: pass --tokens FILE")
+    if not is_loopback and not (has_tls or options.allow_http_clients):
+        raise ValueError("other machines can reach this address: pass --certificate and --key")
     connection_limits = limits()
     name = options.name or socket.gethostname()
     if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
@@ -112,13 +117,6 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     return 0 if server.is_stop_requested else 1
 
 
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    ip_address(host)
-    return host, int(port)
-
-
 def _tokens(file: str | None) -> list[str]:
     """Read the tokens from a file with one token per line.
 
@@ -132,13 +130,3 @@ def _tokens(file: str | None) -> list[str]:
             f"{file} must have one token per line, each of {_TOKEN_LENGTH_MIN} or more characters"
         )
     return tokens
-
-
-def _check_callers(host: str, tokens: list[str], *, is_open: bool) -> None:
-    """Refuse to serve other machines without tokens, or without TLS."""
-    if ip_address(host).is_loopback:
-        return
-    if not tokens:
-        raise ValueError("other machines can reach this address: pass --tokens FILE")
-    if is_open:
-        raise ValueError("other machines can reach this address: pass --certificate and --key")

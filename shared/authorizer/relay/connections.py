@@ -192,7 +192,13 @@ class Connection(H11Protocol):
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
         self._watch()
-        self._make_room()
+        if len(self.connections) > self.config.limits.connections:
+            # The subscriber with the most connections loses one, which gives all subscribers equal
+            # shares. Idle connections are closed before others. This connection is idle too. It is
+            # closed if its subscriber has the most connections and each older one has a request.
+            closed = min(self.config.crowds.values(), key=lambda each: each.rank).first
+            closed._remove_from_count()  # noqa: SLF001
+            closed.transport.abort()
 
     async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         limit = SECONDS[Waiting.HEADER]
@@ -294,18 +300,6 @@ class Connection(H11Protocol):
             self._set_deadline()
         else:
             self.transport.abort()
-
-    def _make_room(self) -> None:
-        """Close a connection if there are too many.
-
-        The subscriber with the most connections loses one, which gives all subscribers equal
-        shares. Idle connections are closed before others. This connection is idle too. It is closed
-        if its subscriber has the most connections and each older connection has a request.
-        """
-        if len(self.connections) > self.config.limits.connections:
-            closed = min(self.config.crowds.values(), key=lambda each: each.rank).first
-            closed._remove_from_count()  # noqa: SLF001
-            closed.transport.abort()
 
     def _remove_from_count(self) -> None:
         """Stop counting this connection."""

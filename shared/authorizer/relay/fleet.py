@@ -123,12 +123,12 @@ def forward_response(answer: Answer) -> Response:
 async def members(request: Request) -> dict[str, Any]:
     """Return the JSON object in a request. Raises `Problem`."""
     try:
-        found = json.loads(await body(request, _BODY_MAX))
+        value = json.loads(await body(request, _BODY_MAX))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise Problem(400, "invalid_request", "The body must be a JSON object.")
-    return found
+    return value
 
 
 async def body(request: Request, most: int) -> bytes:

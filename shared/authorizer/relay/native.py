@@ -77,6 +77,7 @@ class NativeListCache:
             self._task.cancel()
 
     async def _refresh(self) -> None:
+        """Fetch the list, and keep it if it equals the feed state at its sequence."""
         try:
             fetched_list = await self._connection.run(_fetch)
             for _ in range(_ATTEMPTS):
@@ -84,21 +85,18 @@ class NativeListCache:
                 if state and state.sequence >= fetched_list.sequence:
                     break
                 await asyncio.sleep(_PAUSE)
-            self._check(fetched_list, self._feed_state())
+            state = self._feed_state()
+            if self._list and self._list.issuer != fetched_list.issuer:
+                raise NoResponse("the native list has another signer than before")
+            if state is None or state.sequence != fetched_list.sequence:
+                raise NoResponse("the native list does not cover the end of the feed")
+            is_same = len(fetched_list.revoked) == len(state.revoked)
+            if not is_same or not all(each in state.revoked for each in fetched_list.revoked):
+                raise NoResponse("the native list differs from the feed")
             # The feed state already contains the warrants.
             self._list = replace(fetched_list, revoked=frozenset())
         finally:
             self._task = None
-
-    def _check(self, fetched_list: _FetchedList, state: FeedState | None) -> None:
-        """Raise `NoResponse` unless the list equals the feed state at its sequence."""
-        if self._list and self._list.issuer != fetched_list.issuer:
-            raise NoResponse("the native list has another signer than before")
-        if state is None or state.sequence != fetched_list.sequence:
-            raise NoResponse("the native list does not cover the end of the feed")
-        is_same = len(fetched_list.revoked) == len(state.revoked)
-        if not is_same or not all(each in state.revoked for each in fetched_list.revoked):
-            raise NoResponse("the native list differs from the feed")
 
 
 def _fetch(transport: Transport) -> _FetchedList:
@@ -118,15 +116,14 @@ def _fetch(transport: Transport) -> _FetchedList:
             raise NoResponse("the native list is not signed by its issuer")
         if type(version) is not int or version != members["version"]:
             raise NoResponse("the native list has two versions")
-        revoked = frozenset(map(_as_revoked, payload["revoked_ids"]))
+        # The identifiers of warrants in the feed (NATIVE-3).
+        revoked = frozenset(
+            f"svc_wrt_{warrant[1]}" if (warrant := _TENUO.fullmatch(name)) else name
+            for name in payload["revoked_ids"]
+        )
     # A CBOR tag may raise errors of many types.
     except Exception as error:
         if isinstance(error, NoResponse):
             raise
         raise NoResponse(f"the native list is malformed: {type(error).__name__}") from None
     return _FetchedList(body, version - 1, issuer, revoked, monotonic())
-
-
-def _as_revoked(name: str) -> str:
-    """Return the identifier of a warrant in the feed (NATIVE-3)."""
-    return f"svc_wrt_{found[1]}" if (found := _TENUO.fullmatch(name)) else name

@@ -138,26 +138,27 @@ class ReportForwarder:
     async def _send_all(self) -> float:
         """Forward all reports. Return the seconds to pause."""
         while self._pending:
-            batch = {each: self._pending.pop(each) for each in self._next_batch()}
+            # The oldest reports, with each authorizer once.
+            keys: dict[str, _Key] = {}
+            for key in self._pending:
+                keys.setdefault(key[0], key)
+                if len(keys) == BATCH_MAX:
+                    break
+            batch = {key: self._pending.pop(key) for key in keys.values()}
             self._sending = set(batch)
             try:
                 await self._send(batch)
             except NoResponse as error:
                 self._pending = batch | self._pending
-                return self._record_failure(error)
+                pause = max(min(_PAUSE * 2.0**self._failures, _BACKOFF_MAX), error.retry_after)
+                self._failures = min(self._failures + 1, 10)
+                self.counts["failures"] += 1
+                _log.warning("cannot forward reports: %s", error)
+                return min(pause, _BACKOFF_MAX)
             finally:
                 self._sending = set()
             self._failures = 0
         return 0.0
-
-    def _next_batch(self) -> list[_Key]:
-        """Return the oldest reports for one request, with each authorizer once."""
-        keys: dict[str, _Key] = {}
-        for key in self._pending:
-            keys.setdefault(key[0], key)
-            if len(keys) == BATCH_MAX:
-                break
-        return list(keys.values())
 
     async def _send(self, batch: dict[_Key, dict[str, Any]]) -> None:
         """Forward a batch of reports. Only rejected reports are dropped."""
@@ -194,10 +195,3 @@ class ReportForwarder:
         self._outcomes |= failures
         while len(self._outcomes) > AUTHORIZERS_MAX:
             del self._outcomes[next(iter(self._outcomes))]
-
-    def _record_failure(self, error: NoResponse) -> float:
-        pause = max(min(_PAUSE * 2.0**self._failures, _BACKOFF_MAX), error.retry_after)
-        self._failures = min(self._failures + 1, 10)
-        self.counts["failures"] += 1
-        _log.warning("cannot forward reports: %s", error)
-        return min(pause, _BACKOFF_MAX)

@@ -9,16 +9,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from .. import events, files
-from ..answers import FeedResponse
 from ..follower import FeedFollower
-from ..formats.documents import NotTrusted, SignedDocument, answer, documents
+from ..formats.documents import NotTrusted, SignedDocument, documents
+from ..formats.documents import answer as encode_documents
 from ..formats.following import TrustState
 from ..policy import PollPolicy
 from ..saved_state import StateStore
@@ -96,10 +96,14 @@ class UpstreamFollower:
     def load(self) -> None:
         """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
         self._follower.load()
-        saved_documents, version = (
-            _load_documents(self._documents_file),
-            self._follower.trust.version,
-        )
+        saved_documents: tuple[SignedDocument, ...] = ()
+        try:
+            saved_documents = documents(self._documents_file.read_bytes())
+        except FileNotFoundError:
+            pass
+        except NotTrusted as error:
+            _log.warning("ignoring the damaged file %s: %s", self._documents_file, error)
+        version = self._follower.trust.version
         # The saved state may have a newer document, because it is written first. All are then
         # fetched again.
         if saved_documents and saved_documents[-1].document.version == version:
@@ -129,24 +133,22 @@ class UpstreamFollower:
         return self._thread.is_alive()
 
     def _announce_update(self) -> None:
-        view, last = self._follower.view, self._follower.last
-        if view.state is not None:
-            # After a start, the response comes from the saved state.
-            self._feed = self._next_feed(view.state, last or _to_response(view.state))
+        view, answer = self._follower.view, self._follower.last
+        state, feed = view.state, self._feed
+        if answer is None and state is not None and state.latest is not None:
+            # After a start, one response with all entries since the base of the saved state.
+            answer = replace(state.latest, entries=state.origin.entries + state.latest.entries)
+        if answer is not None and state is not None:
+            is_same = feed and (feed.payload, feed.signature) == (answer.payload, answer.signature)
+            if not is_same:
+                self._feed = CachedFeed.of(state, answer, feed)
         signed_documents = self._follower.documents
         if signed_documents and signed_documents != self._documents:
             self._documents_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.replace(self._documents_file, answer(signed_documents))
+            files.replace(self._documents_file, encode_documents(signed_documents))
             self._documents = signed_documents
-        feed = self._feed if view.is_trusted else None
-        self._post(UpstreamUpdate(feed, view.confirmed, self._documents))
-
-    def _next_feed(self, state: FeedState, answer: FeedResponse | None) -> CachedFeed | None:
-        feed = self._feed
-        is_same = feed and answer and feed.payload == answer.payload
-        if answer is None or (is_same and feed and feed.signature == answer.signature):
-            return feed
-        return CachedFeed.of(state, answer, feed)
+        trusted_feed = self._feed if view.is_trusted else None
+        self._post(UpstreamUpdate(trusted_feed, view.confirmed, self._documents))
 
     def _record_event(self, event: events.Event) -> None:
         """Count and log an event, unless the relay is stopping."""
@@ -160,26 +162,6 @@ class UpstreamFollower:
             case events.PollFailed():
                 self.counts["failures"] += 1
         events.log(event, _log)
-
-
-def _load_documents(file: Path) -> tuple[SignedDocument, ...]:
-    """Return the documents saved by an earlier process, or an empty tuple if they are damaged."""
-    try:
-        return documents(file.read_bytes())
-    except FileNotFoundError:
-        return ()
-    except NotTrusted as error:
-        _log.warning("ignoring the damaged file %s: %s", file, error)
-        return ()
-
-
-def _to_response(state: FeedState) -> FeedResponse | None:
-    """Return one response with all entries since the base of `state`."""
-    latest = state.latest
-    if latest is None:
-        return None
-    entries = state.origin.entries + latest.entries
-    return FeedResponse(latest.payload, latest.signature, entries)
 
 
 class UpstreamConnection:

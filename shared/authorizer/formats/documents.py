@@ -117,9 +117,15 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
         forms = parse_json(body)["documents"]
         if type(forms) is not list:
             raise TypeError("documents must be a list")
-        signed_payloads = [
-            (from_base64(each["Payload"]), _signatures(each["Signatures"])) for each in forms
-        ]
+        signed_payloads = []
+        for each in forms:
+            payload, items = from_base64(each["Payload"]), each["Signatures"]
+            if type(items) is not list:
+                raise TypeError("Signatures must be a list")
+            signatures = {from_base64(one["Key"]): from_base64(one["Signature"]) for one in items}
+            if len(signatures) != len(items):
+                raise ValueError("a key signed twice")
+            signed_payloads.append((payload, signatures))
     except (ValueError, KeyError, TypeError):
         raise NotTrusted(RootReason.MALFORMED) from None
     if len(signed_payloads) > DOCUMENTS_MAX:
@@ -147,12 +153,3 @@ def documents_after(
         if each.document.version > after
         and (each.document.roots != previous_roots or each is documents[-1])
     )
-
-
-def _signatures(forms: object) -> dict[bytes, bytes]:
-    if type(forms) is not list:
-        raise TypeError("Signatures must be a list")
-    signatures = {from_base64(each["Key"]): from_base64(each["Signature"]) for each in forms}
-    if len(signatures) != len(forms):
-        raise ValueError("a key signed twice")
-    return signatures

@@ -77,14 +77,21 @@ class CompactIds:
         self.begin, self.count = begin, count
         size = 1 << (_ROOM * count).bit_length()
         tags = (-1 << len(data).bit_length()) & _MARKS
-        self._table = array("I", [0]) * size, data, size - 1, tags, ~tags & 0xFFFF_FFFF
+        places, mask = array("I", [0]) * size, size - 1
+        self._table = places, data, mask, tags, ~tags & 0xFFFF_FFFF
         self.end, previous, cutoff_ids = begin, list[str](), list[str]()
         for part in _parts(data, begin, count):
             if sorted_once:
                 rising([*previous, *part.texts], "RevokedIDs")
                 previous = part.texts[-1:]
                 cutoff_ids += select_cutoffs(part.texts)
-            self._append_part(part)
+            marks = [each & _MARKS for each in map(hash, part.texts)]
+            tagged = map(or_, _offsets(part), map(and_, marks, repeat(tags)))
+            # Inlined, because it runs for millions of texts.
+            for place, at in zip(tagged, map(and_, marks, repeat(mask)), strict=True):
+                while places[at]:
+                    at = (at + 1) & mask  # noqa: PLW2901
+                places[at] = place
             self.end = part.end
         self.cutoffs = change_cutoffs({}, additions=cutoff_ids)
 
@@ -135,16 +142,6 @@ class CompactIds:
     def parts(self) -> Iterator[list[str]]:
         """Return the texts, a few thousand at a time."""
         return (part.texts for part in _parts(self._table[1], self.begin, self.count))
-
-    def _append_part(self, part: _TextRun) -> None:
-        places, _, mask, tags, _ = self._table
-        marks = [each & _MARKS for each in map(hash, part.texts)]
-        tagged = map(or_, _offsets(part), map(and_, marks, repeat(tags)))
-        # Inlined, because it runs for millions of texts.
-        for place, at in zip(tagged, map(and_, marks, repeat(mask)), strict=True):
-            while places[at]:
-                at = (at + 1) & mask  # noqa: PLW2901
-            places[at] = place
 
 
 @dataclass(frozen=True, slots=True)

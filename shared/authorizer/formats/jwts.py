@@ -82,11 +82,20 @@ def parse(token: str) -> ParsedToken:
         raise _malformed_error()
     header, claims, signature = (_decode(each) for each in parts)
     members = _parse_object(header)
-    _check_header(members)
+    if "crit" in members or "b64" in members:
+        raise TokenRefused(TokenFault.CRITICAL, "The token requires an unknown extension.")
+    if _media_type(members.get("cty", "")) in ("jwt", "jwe") or "enc" in members:
+        raise TokenRefused(TokenFault.NESTED, "The token contains another token; send that one.")
+    algorithm, kid = members.get("alg"), members.get("kid")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        allowed = ", ".join(ALGORITHMS)
+        raise TokenRefused(TokenFault.ALGORITHM, f"The token's alg must be one of {allowed}.")
+    if not isinstance(kid, str) or not kid:
+        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The token must name its key by kid.")
     return ParsedToken(
         header_type=_media_type(members.get("typ", "")),
-        algorithm=members["alg"],
-        kid=members["kid"],
+        algorithm=algorithm,
+        kid=kid,
         claims=_parse_object(claims),
         signed=token.rpartition(".")[0].encode(),
         signature=signature,
@@ -183,19 +192,6 @@ def _parse_object(data: bytes) -> dict[str, Any]:
 def _media_type(value: object) -> str:
     """Return a media type of a header, which may omit `application/` (RFC 7515, 4.1.9)."""
     return str(value).lower().removeprefix("application/")
-
-
-def _check_header(header: Mapping[str, Any]) -> None:
-    if "crit" in header or "b64" in header:
-        raise TokenRefused(TokenFault.CRITICAL, "The token requires an unknown extension.")
-    if _media_type(header.get("cty", "")) in ("jwt", "jwe") or "enc" in header:
-        raise TokenRefused(TokenFault.NESTED, "The token contains another token; send that one.")
-    algorithm, kid = header.get("alg"), header.get("kid")
-    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        allowed = ", ".join(ALGORITHMS)
-        raise TokenRefused(TokenFault.ALGORITHM, f"The token's alg must be one of {allowed}.")
-    if not isinstance(kid, str) or not kid:
-        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The token must name its key by kid.")
 
 
 def _check_purpose(claims: Mapping[str, Any], rules: KindRules) -> None:

@@ -154,17 +154,31 @@ class TrustDocument:
     def decode(cls, data: bytes) -> Self:
         """Return the document in a payload. Raises `MalformedBytes`."""
         members = decode(data)
-        feed = table(members, "Feed")
+        feed, witnesses = table(members, "Feed"), None
+        if "Witnesses" in members:
+            fields = table(members, "Witnesses")
+            witnesses = Witnesses(texts(fields, "Keys"), number(fields, "Quorum"))
+            if witnesses.quorum > len(witnesses.keys):
+                raise MalformedBytes("Quorum must be at most the number of witnesses")
+        items = tables(members, "Signers")
+        if len(items) > SIGNERS_MAX:
+            raise MalformedBytes(f"Signers must be at most {SIGNERS_MAX}")
+        signers = tuple(
+            DocumentSigner(ed25519.key(each, "Key"), texts(each, "Uses")) for each in items
+        )
+        if not all(each.uses for each in signers):
+            raise MalformedBytes("Uses must be one text or more")
+        rising((each.key for each in signers), "Signers")
         document = cls(
             member(members, "Tenant", str),
             number(members, "Version"),
             moment(members, "IssuedAt"),
             moment(members, "ExpiresAt"),
             RootSet.of(table(members, "Roots")),
-            _signers(members),
+            signers,
             FeedPosition(number(feed, "Sequence"), digest(feed, "Chain")),
             LogAnchor.among(members),
-            _witnesses(members),
+            witnesses,
             digest(members, "SigningKeys") if "SigningKeys" in members else None,
         )
         if document.version < 1:
@@ -172,24 +186,3 @@ class TrustDocument:
         if not {*document.roots.keys}.isdisjoint(each.key for each in document.signers):
             raise MalformedBytes("a root signs nothing but documents")
         return document
-
-
-def _signers(members: Mapping[str, Any]) -> tuple[DocumentSigner, ...]:
-    named = tables(members, "Signers")
-    if len(named) > SIGNERS_MAX:
-        raise MalformedBytes(f"Signers must be at most {SIGNERS_MAX}")
-    signers = tuple(DocumentSigner(ed25519.key(each, "Key"), texts(each, "Uses")) for each in named)
-    if not all(each.uses for each in signers):
-        raise MalformedBytes("Uses must be one text or more")
-    rising((each.key for each in signers), "Signers")
-    return signers
-
-
-def _witnesses(members: Mapping[str, Any]) -> Witnesses | None:
-    if "Witnesses" not in members:
-        return None
-    fields = table(members, "Witnesses")
-    witnesses = Witnesses(texts(fields, "Keys"), number(fields, "Quorum"))
-    if witnesses.quorum > len(witnesses.keys):
-        raise MalformedBytes("Quorum must be at most the number of witnesses")
-    return witnesses

@@ -26,26 +26,19 @@ if TYPE_CHECKING:
     from .transport import Transport as Transport
     from .trust import VerifiedWarrant as VerifiedWarrant
 
-_HOMES: Final = {
-    "AsyncAuthorizerClient": "aio",
-    "AuthorizerClient": "client",
-    "NotReady": "client",
-    "SavedStateCorrupt": "saved_state",
-    "FileStateStore": "saved_state",
-    "StateStore": "saved_state",
-    "SavedState": "saved_state",
-    "GuardDecision": "guard",
-    "Guard": "guard",
-    "JwtDecision": "jwt_guard",
-    "JwtGuard": "jwt_guard",
-    "TrustedIssuer": "jwt_guard",
-    "PollPolicy": "policy",
-    "ClientStatus": "status",
-    "Verdict": "status",
-    "Transport": "transport",
-    "VerifiedWarrant": "trust",
-    "token_id": "formats.tokens",
+_NAMES: Final = {
+    "aio": ("AsyncAuthorizerClient",),
+    "client": ("AuthorizerClient", "NotReady"),
+    "formats.tokens": ("token_id",),
+    "guard": ("Guard", "GuardDecision"),
+    "jwt_guard": ("JwtDecision", "JwtGuard", "TrustedIssuer"),
+    "policy": ("PollPolicy",),
+    "saved_state": ("FileStateStore", "SavedState", "SavedStateCorrupt", "StateStore"),
+    "status": ("ClientStatus", "Verdict"),
+    "transport": ("Transport",),
+    "trust": ("VerifiedWarrant",),
 }
+_HOMES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from .client import AuthorizerClient
@@ -66,12 +65,7 @@ class AsyncAuthorizerClient:
             await self.close()
             raise
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _forward_event(self, event: Event) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import iscoroutinefunction
 from time import monotonic
-from types import TracebackType
 from typing import Final, Self
 
 from . import events, files, transport
@@ -141,7 +140,12 @@ class AuthorizerClient:
         """
         if self._is_idle or self._process != _getpid():
             self._resume()
-        ids = warrant_ids if type(warrant_ids) is list else _as_list(warrant_ids)
+        ids = warrant_ids
+        if type(ids) is not list:
+            # Iterating over a string would check its letters.
+            if isinstance(ids, str | bytes):
+                raise TypeError("pass a list of identifiers, from the root to the leaf")
+            ids = list(ids)
         for each in ids:
             if not _matches(each):
                 raise ValueError(_NO_WARRANT)
@@ -261,12 +265,7 @@ class AuthorizerClient:
                 raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _init_process(self) -> None:
@@ -320,14 +319,20 @@ class AuthorizerClient:
     def _run_threads(self) -> None:
         with self._starting:
             if not self._threads and not self._is_closed:
-                runs = [self._follow, self._watch]
+                follow = partial(self._follower.follow, notify=self._record_poll)
+                runs = [follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
                 runs += [self._read_keys] if self._keys.is_wanted else []
-                self._threads = [_start_thread(run, self._stop) for run in runs]
+                threads = [
+                    threading.Thread(
+                        target=run, args=(self._stop,), name="rescind-authorizer", daemon=True
+                    )
+                    for run in runs
+                ]
+                for thread in threads:
+                    thread.start()
+                self._threads = threads
             self._is_idle = False
-
-    def _follow(self, stop: threading.Event) -> None:
-        self._follower.follow(stop, self._record_poll)
 
     def _read_keys(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -389,21 +394,6 @@ class AuthorizerClient:
 
     def _is_fresh(self) -> bool:
         return self._follower.view.is_fresh()
-
-
-def _as_list(warrant_ids: Iterable[str]) -> list[str]:
-    # Iterating over a string would check its letters.
-    if isinstance(warrant_ids, str | bytes):
-        raise TypeError("pass a list of identifiers, from the root to the leaf")
-    return list(warrant_ids)
-
-
-def _start_thread(
-    run: Callable[[threading.Event], None], stop: threading.Event
-) -> threading.Thread:
-    thread = threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
-    thread.start()
-    return thread
 
 
 _getpid: Final = os.getpid

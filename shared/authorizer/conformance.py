@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from . import events
-from .answers import FeedResponse, NoResponse, parse_answer, read_age
+from .answers import NoResponse, parse_answer, read_age
 from .client import AuthorizerClient, NotReady
 from .formats import documents
 from .formats.documents import NotTrusted
@@ -94,22 +94,20 @@ class ConformanceSession:
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
         """Apply a response, with the base that the feed head names if the case supplies it."""
         try:
-            self._state = self._advance(parse_answer(answer.encode()), base, now)
+            self._state = advance(
+                self._state if self._is_trusted else None,
+                parse_answer(answer.encode()),
+                base=None if base is None else base64.b64decode(base),
+                now=datetime.fromisoformat(now),
+                verifier=self._trust,
+                saved_position=self._saved_position,
+            )
         except (ResponseRejectedError, NotTrusted) as refused:
             return {"refused": refused.reason.value}
         except BaseRequired as error:
             return {"needs_base": error.base.version}
         self._signed_by, self._is_trusted = self._state.signed_by, True
         return {"sequence": self._state.sequence}
-
-    def _advance(self, answer: FeedResponse, base: str | None, now: str) -> FeedState:
-        """Return the state after a response."""
-        data = None if base is None else base64.b64decode(base)
-        time, position = datetime.fromisoformat(now), self._saved_position
-        state = self._state if self._is_trusted else None
-        return advance(
-            state, answer, base=data, now=time, verifier=self._trust, saved_position=position
-        )
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
         """Record that a response with this `Age`, requested at `now`, confirmed the feed head."""

@@ -153,8 +153,8 @@ class FeedFollower:
             state = self._advance_with_documents(answer)
             # The state contains all changes confirmed earlier, regardless of the age of this
             # response.
-            held = self.view.confirmed if self.view.is_trusted else true_at
-            self._apply_state(state, max(true_at, held))
+            confirmed = max(true_at, self.view.confirmed) if self.view.is_trusted else true_at
+            self._apply_state(state, confirmed)
             self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
         elif today() >= self.trust.expires_at:
@@ -272,7 +272,7 @@ class FeedFollower:
             return None
 
     def _read_documents(self) -> None:
-        """Fetch newer trust documents.
+        """Fetch newer trust documents, save the newest, and apply it (TRUST-14).
 
         Raises `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
@@ -282,12 +282,9 @@ class FeedFollower:
             raise unexpected_status_error(response)
         signed_documents = documents.documents(response.body)
         trust = follow(self.trust, signed_documents, today())
-        if trust is not self.trust:
-            self._apply_document(trust)
-        self.documents = signed_documents
-
-    def _apply_document(self, trust: TrustState) -> None:
-        """Save a new trust document, and apply it (TRUST-14)."""
+        if trust is self.trust:
+            self.documents = signed_documents
+            return
         signed_by = self._signed_by if self._signed_by in trust.keys_for_use(KeyUse.LISTS) else None
         position = trust.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
@@ -303,6 +300,7 @@ class FeedFollower:
             # again.
             self.view, self._etag = self.view.without_clearance(), None
         self._emit(events.TrustChanged(trust.version, trust.pin))
+        self.documents = signed_documents
 
     def _wait(self) -> int:
         """Return the duration of the next long poll, in seconds.

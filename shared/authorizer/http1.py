@@ -143,7 +143,12 @@ class Connection:
             if not (prefix or request.until_close or request.method == "HEAD" or is_framed):
                 raise HttpError("the response does not state its length")
             body = self._read_body(head, limit, deadline, prefix=prefix)
-            self._finish()
+            states = {self._state.our_state, self._state.their_state}
+            if states == {h11.DONE} and not self._state.trailing_data[0]:
+                self._state.start_next_cycle()
+                self._is_kept = True
+            else:
+                self.close()
         return Response(head.status, head.headers, body)
 
     def open_tunnel(self, request: Request, deadline: float) -> socket.socket:
@@ -227,9 +232,6 @@ class Connection:
             # A server may respond and close before it has read the whole request.
             if self._is_kept:
                 raise ConnectionClosed("the server closed the connection") from error
-        return self._read_head(deadline)
-
-    def _read_head(self, deadline: float) -> Response:
         for number in range(_INTERIM_MAX + 1):
             try:
                 event = self._next_event(deadline)
@@ -296,15 +298,6 @@ class Connection:
             self._state.receive_data(block)
         return event
 
-    def _finish(self) -> None:
-        """Keep the connection if the server permits it and sent no data after the response."""
-        states = {self._state.our_state, self._state.their_state}
-        if states == {h11.DONE} and not self._state.trailing_data[0]:
-            self._state.start_next_cycle()
-            self._is_kept = True
-        else:
-            self.close()
-
 
 class Pool:
     """Connection pool for one server. Threads may share it, but processes must not.
@@ -339,10 +332,10 @@ class Pool:
 
         with suppress(IndexError, ConnectionClosed):
             while True:
-                kept = self._idle.pop()
-                if kept.is_reusable():
-                    return exchange(kept)
-                kept.close()
+                connection = self._idle.pop()
+                if connection.is_reusable():
+                    return exchange(connection)
+                connection.close()
         return exchange(self._connect(deadline))
 
     def close(self) -> None:

@@ -150,10 +150,10 @@ class FileStateStore:
                     return
             files.replace(self._file, _encode(saved_state))
             self._written_stamp = _stamp(self._file)
-            kept = self._base(saved_state.base) if saved_state.base else None
+            current_base = self._base(saved_state.base) if saved_state.base else None
             # Only the holder of the lock creates temporary files, and it has renamed its own.
             for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
-                if path != kept:
+                if path != current_base:
                     path.unlink(missing_ok=True)
 
     def _read_saved_state(self) -> SavedState | None:

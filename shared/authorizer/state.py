@@ -26,6 +26,13 @@ FAST_FORWARD_MAX: Final = 2**32
 # Maximum size of the entries kept for restoring the state from its original base, in bytes.
 TRAIL_BYTES_MAX: Final = 2 * 2**20
 
+# Why a base is rejected, by its error. All others are malformed.
+_BASE_REASONS: Final[Mapping[type[Exception], RejectionReason]] = {
+    wire.BaseTooLarge: RejectionReason.TOO_LARGE,
+    wire.BaseHashMismatch: RejectionReason.HASH,
+    wire.BaseVersionMismatch: RejectionReason.VERSION,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
@@ -130,7 +137,13 @@ def advance(
             raise ResponseRejectedError(RejectionReason.REPLAY)
         entries = _entries_after(state.position, answer, head, accepted_chains)
         if entries is not None and not _has_discontinuity(entries, head.base):
-            return _advance_from(state, answer, head, key, entries)
+            new_entries = answer.entries[len(answer.entries) - len(entries) :]
+            size = state.trail_bytes + sum(map(len, new_entries))
+            latest = None
+            if state.latest and size <= TRAIL_BYTES_MAX:
+                latest = replace(answer, entries=state.latest.entries + new_entries)
+            revoked = state.revoked.apply(entries) if entries else state.revoked
+            return FeedState(head, key, revoked, state.origin_base, state.origin, latest, size)
     return _start_from_base(answer, head, key, base, accepted_chains)
 
 
@@ -195,17 +208,16 @@ def _entries_after(
             raise ResponseRejectedError(RejectionReason.CHAIN)
     if chain != head.chain:
         raise ResponseRejectedError(RejectionReason.CHAIN)
-    return [_entry(data, number) for number, data in enumerate(new_entries, start.sequence + 1)]
-
-
-def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
-    try:
-        entry = wire.FeedEntry.decode(data)
-    except wire.MalformedBytes:
-        raise ResponseRejectedError(RejectionReason.MALFORMED) from None
-    if entry.sequence != sequence:
-        raise ResponseRejectedError(RejectionReason.GAP)
-    return entry
+    entries = []
+    for sequence, data in enumerate(new_entries, start.sequence + 1):
+        try:
+            entry = wire.FeedEntry.decode(data)
+        except wire.MalformedBytes:
+            raise ResponseRejectedError(RejectionReason.MALFORMED) from None
+        if entry.sequence != sequence:
+            raise ResponseRejectedError(RejectionReason.GAP)
+        entries.append(entry)
+    return entries
 
 
 def _has_discontinuity(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
@@ -217,22 +229,6 @@ def _has_discontinuity(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bo
     if any(sequence > base.sequence for sequence in discontinuities):
         raise ResponseRejectedError(RejectionReason.BREAK)
     return bool(discontinuities)
-
-
-def _advance_from(
-    state: FeedState,
-    answer: FeedResponse,
-    head: wire.SignedHead,
-    key: bytes,
-    entries: Sequence[wire.FeedEntry],
-) -> FeedState:
-    new_entries = answer.entries[len(answer.entries) - len(entries) :]
-    size = state.trail_bytes + sum(map(len, new_entries))
-    latest = None
-    if state.latest and size <= TRAIL_BYTES_MAX:
-        latest = replace(answer, entries=state.latest.entries + new_entries)
-    revoked = state.revoked.apply(entries) if entries else state.revoked
-    return FeedState(head, key, revoked, state.origin_base, state.origin, latest, size)
 
 
 def _start_from_base(
@@ -251,19 +247,10 @@ def _start_from_base(
         raise ResponseRejectedError(RejectionReason.FAST_FORWARD)
     if data is None:
         raise BaseRequired(base)
-    revoked = _of_base(data, base).apply(entries)
+    try:
+        revoked = of_base(data, base).apply(entries)
+    except wire.MalformedBytes as error:
+        reason = _BASE_REASONS.get(type(error), RejectionReason.MALFORMED)
+        raise ResponseRejectedError(reason) from None
     origin = replace(answer, entries=answer.entries[len(answer.entries) - len(entries) :])
     return FeedState(head, key, revoked, base, origin, replace(answer, entries=()))
-
-
-def _of_base(data: bytes, base: wire.Base) -> RevokedIds:
-    try:
-        return of_base(data, base)
-    except wire.BaseTooLarge:
-        raise ResponseRejectedError(RejectionReason.TOO_LARGE) from None
-    except wire.BaseHashMismatch:
-        raise ResponseRejectedError(RejectionReason.HASH) from None
-    except wire.BaseVersionMismatch:
-        raise ResponseRejectedError(RejectionReason.VERSION) from None
-    except wire.MalformedBytes:
-        raise ResponseRejectedError(RejectionReason.MALFORMED) from None

@@ -100,7 +100,16 @@ class KeyBundle:
         if key.is_revoked or current_version is None or current_version.is_revoked:
             raise InvalidWarrant(TrustReason.REVOKED, "the key that signed it is revoked")
         ancestors = self._ancestors(key)
-        _check_signed_at(claims.issued_at, key, current_version, ancestors)
+        # The key and its ancestors must have been able to sign at that time (WARRANT-6).
+        end_times = [key.rotated_at, key.expires_at, current_version.suspended_at]
+        end_times += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
+        end_times += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
+        if claims.issued_at < key.created_at - CLOCK_TOLERANCE:
+            raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was created")
+        if any(end is not None and claims.issued_at > end + CLOCK_TOLERANCE for end in end_times):
+            raise InvalidWarrant(
+                TrustReason.SIGNED_AT, "signed after the key or an ancestor could sign"
+            )
         return VerifiedWarrant(claims, (key, *ancestors))
 
     def verify_chain(self, chain: Iterable[bytes], *, now: datetime) -> list[VerifiedWarrant]:
@@ -127,24 +136,6 @@ class KeyBundle:
                 TrustReason.CHAIN, "the ancestors of the key do not lead to a root"
             )
         return ancestors
-
-
-def _check_signed_at(
-    at: datetime, key: PublishedKey, published_key: PublishedKey, ancestors: Iterable[PublishedKey]
-) -> None:
-    """Check that the key and its ancestors could sign at `at` (WARRANT-6).
-
-    The check allows for clock tolerance.
-    """
-    end_times = [key.rotated_at, key.expires_at, published_key.suspended_at]
-    end_times += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
-    end_times += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
-    if at < key.created_at - CLOCK_TOLERANCE:
-        raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was created")
-    if any(end is not None and at > end + CLOCK_TOLERANCE for end in end_times):
-        raise InvalidWarrant(
-            TrustReason.SIGNED_AT, "signed after the key or an ancestor could sign"
-        )
 
 
 class KeyFetcher:
@@ -191,7 +182,14 @@ class KeyFetcher:
         if references is None or not self.is_due():
             return
         try:
-            self._held = self._fetch_keys(*references), view
+            reference, covered_hash = references
+            limit = min(reference.number, KEYS_BYTES_MAX)
+            blob = self.transport.get_far(f"{KEYS_PATH}/{reference.sha256.hex()}", limit=limit)
+            tenant_id, held = self._follower.trust.tenant_id, self._held[0]
+            keys = PublishedKeys.from_blob(blob, reference, tenant_id=tenant_id)
+            is_covered = held is not None and held.covered == covered_hash
+            keys.check(covered_hash, proven=held.published.proven if held and is_covered else ())
+            self._held = KeyBundle.of(keys, reference, covered_hash), view
         except Exception as error:  # noqa: BLE001 (otherwise the thread ends, and keys stay old)
             self._due_at = views.monotonic() + _RETRY_SECONDS
             failure = events.PollFailed(f"cannot fetch the signing keys: {error}", _RETRY_SECONDS)
@@ -207,14 +205,3 @@ class KeyFetcher:
         if not (self.is_wanted and state and state.head.keys and held):
             return None
         return state.head.keys, held.document.signing_keys
-
-    def _fetch_keys(self, reference: HashReference, covered_hash: bytes | None) -> KeyBundle:
-        limit = min(reference.number, KEYS_BYTES_MAX)
-        blob = self.transport.get_far(f"{KEYS_PATH}/{reference.sha256.hex()}", limit=limit)
-        keys = PublishedKeys.from_blob(blob, reference, tenant_id=self._follower.trust.tenant_id)
-        held = self._held[0]
-        keys.check(
-            covered_hash,
-            proven=held.published.proven if held and held.covered == covered_hash else (),
-        )
-        return KeyBundle.of(keys, reference, covered_hash)

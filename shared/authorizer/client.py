@@ -320,7 +320,7 @@ class AuthorizerClient:
         with self._starting:
             if not self._threads and not self._is_closed:
                 follow = partial(self._follower.follow, notify=self._record_poll)
-                runs = [follow, self._watch]
+                runs: list[Callable[[threading.Event], None]] = [follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
                 runs += [self._read_keys] if self._keys.is_wanted else []
                 threads = [

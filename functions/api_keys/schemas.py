@@ -34,6 +34,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     optional,
 )
 from shared.web.paging import PageQuery
@@ -45,23 +46,17 @@ class CreateApiKey(RequestBody):
     model_config = example(name="gateway", scopes=["authorizer"], expires_at="2099-01-01T00:00:00Z")
 
     name: Name = Field(description="Display name. Leading and trailing white space is removed.")
-    scopes: GivenScopes | None = Field(
-        default=None, description="Scopes of the key. Required unless `role` is given."
+    scopes: GivenScopes | None = omittable("Scopes of the key. Required unless `role` is given.")
+    role: str | None = omittable(
+        "Name of a role from `GET /v1/roles`. The key gets the scopes of the role."
     )
-    role: str | None = Field(
-        default=None,
-        description="Name of a role from `GET /v1/roles`. The key gets the scopes of the role.",
+    expires_at: MomentIn | None = omittable(
+        "Expiry of the key. It must be in the future. If omitted, the key does not expire."
     )
-    expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of the key. It must be in the future. If omitted, the key does not "
-        "expire.",
-    )
-    service_account_id: str | None = Field(
-        default=None,
-        description="Identifier of the service account that owns the key. If omitted, the key has "
-        "no owner and acts under its own identity.",
-        json_schema_extra=identifier(SERVICE_ACCOUNT),
+    service_account_id: str | None = omittable(
+        "Identifier of the service account that owns the key. If omitted, the key has no owner "
+        "and acts under its own identity.",
+        **identifier(SERVICE_ACCOUNT),
     )
     networks: GivenNetworks = Field(
         default=[],
@@ -73,14 +68,13 @@ class CreateApiKey(RequestBody):
 class ApiKeyQuery(PageQuery):
     """The query of GET /v1/api-keys."""
 
-    service_account_id: str | None = Field(
-        default=None, description="Return only API keys owned by this service account."
+    service_account_id: str | None = omittable(
+        "Return only API keys owned by this service account."
     )
-    created_by_id: str | None = Field(
-        default=None,
-        description="Return only API keys created by this person, service account or API key. For "
-        "a person, the result includes keys that the person rotated, and keys created or rotated "
-        "by such keys.",
+    created_by_id: str | None = omittable(
+        "Return only API keys created by this person, service account or API key. For a person, "
+        "the result includes keys that the person rotated, and keys created or rotated by such "
+        "keys."
     )
 
 
@@ -132,10 +126,9 @@ class RotateApiKey(RequestBody):
         description="Time in seconds during which the old secret remains accepted. 0 revokes the "
         "old key immediately."
     )
-    expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of the new key. It must be in the future. If omitted, the new key has "
-        "the same lifetime as the old one.",
+    expires_at: MomentIn | None = omittable(
+        "Expiry of the new key. It must be in the future. If omitted, the new key has the same "
+        "lifetime as the old one."
     )
 
 

@@ -17,6 +17,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -27,38 +28,29 @@ WORDS_MAX: Final = 200
 class AuditFilters(BaseModel):
     """The filters of audit entries. Both times are inclusive."""
 
-    action: AuditAction | None = Field(
-        default=None, description="Return only entries with this action."
+    action: AuditAction | None = omittable("Return only entries with this action.")
+    actor: str | None = omittable("Return only entries with this `actor`.")
+    actor_key_id: str | None = omittable("Return only entries of changes made with this API key.")
+    actor_id: str | None = omittable("Return only entries of this person.")
+    resource_id: str | None = omittable(
+        "Return only entries about this resource, such as a signing key or a revocation."
     )
-    actor: str | None = Field(default=None, description="Return only entries with this `actor`.")
-    actor_key_id: str | None = Field(
-        default=None, description="Return only entries of changes made with this API key."
+    warrant_id: WarrantId | None = omittable(
+        "Return only entries about this warrant: signed, revoked or unrevoked."
     )
-    actor_id: str | None = Field(default=None, description="Return only entries of this person.")
-    resource_id: str | None = Field(
-        default=None,
-        description="Return only entries about this resource, such as a signing key or a "
-        "revocation.",
+    batch_id: str | None = omittable("Return only entries of this batch.")
+    summary_id: str | None = omittable(
+        "Return only entries summarized by this entry, which covers one call."
     )
-    warrant_id: WarrantId | None = Field(
-        default=None,
-        description="Return only entries about this warrant: signed, revoked or unrevoked.",
-    )
-    batch_id: str | None = Field(default=None, description="Return only entries of this batch.")
-    summary_id: str | None = Field(
-        default=None,
-        description="Return only entries summarized by this entry, which covers one call.",
-    )
-    q: Annotated[str, Field(min_length=1, max_length=WORDS_MAX)] | None = Field(
-        default=None,
-        description="Return only entries with these words in their values, such as names, "
-        "identifiers or reasons. The search ignores case. Each page covers the next 1000 entries, "
-        "so it may have fewer than `limit` although more follow.",
+    q: Annotated[str, Field(min_length=1, max_length=WORDS_MAX)] | None = omittable(
+        "Return only entries with these words in their values, such as names, identifiers or "
+        "reasons. The search ignores case. Each page covers the next 1000 entries, so it may have "
+        "fewer than `limit` although more follow."
     )
     from_: MomentIn | None = Field(
         default=None, alias="from", description="Earliest time of an entry, inclusive."
     )
-    to: MomentIn | None = Field(default=None, description="Latest time of an entry, inclusive.")
+    to: MomentIn | None = omittable("Latest time of an entry, inclusive.")
 
 
 class AuditQuery(AuditFilters, PageQuery):
@@ -79,10 +71,8 @@ class ExportQuery(AuditFilters):
         default=ExportFormat.NDJSON,
         description="`ndjson`: verifiable lines of JSON. `csv`: a table for people.",
     )
-    cursor: str | None = Field(
-        default=None,
-        description="The `X-Next-Cursor` of the previous part. All other parameters must be the "
-        "same.",
+    cursor: str | None = omittable(
+        "The `X-Next-Cursor` of the previous part. All other parameters must be the same."
     )
 
 

@@ -34,9 +34,11 @@ from shared.web.fields import (
     RecordBody,
     ResponseBody,
     Total,
+    attribute,
     example,
     field,
     identifier,
+    omittable,
     optional,
     sample,
 )
@@ -178,22 +180,18 @@ class RegisterAuthorizer(OpenBody):
     name: ShortName = Field(
         description="Name of the authorizer, unique for the caller, of at most 255 bytes."
     )
-    type: Word | None = Field(default=None, description="Type of the program.")
-    version: Word | None = Field(default=None, description="Version of the program.")
-    metadata: Annotated[dict[str, str], AfterValidator(_metadata)] | None = Field(
-        default=None,
-        description="Labels for people, as names with values; at most 512 bytes in total.",
+    type: Word | None = omittable("Type of the program.")
+    version: Word | None = omittable("Version of the program.")
+    metadata: Annotated[dict[str, str], AfterValidator(_metadata)] | None = omittable(
+        "Labels for people, as names with values; at most 512 bytes in total."
     )
-    relay: Word | None = Field(
-        default=None, description="Name of the relay that polls and reports for the authorizer."
-    )
+    relay: Word | None = omittable("Name of the relay that polls and reports for the authorizer.")
     proof: RegistrationProof = Field(
         description="Proof of possession of the authorizer's private key."
     )
-    features: Features | None = Field(
-        default=None,
-        description="Supported features. `subject-cutoffs`: the authorizer refuses all tokens of "
-        "a subject by one identifier.",
+    features: Features | None = omittable(
+        "Supported features. `subject-cutoffs`: the authorizer refuses all tokens of a subject by "
+        "one identifier."
     )
 
     def statement(self) -> SignedStatement:
@@ -244,13 +242,10 @@ class StockReport(OpenBody):
         srl_health={"last_fetch_at": "2026-11-21T12:00:00+00:00", "last_fetch_success": True},
     )
 
-    srl_version: Number | None = Field(
-        default=None, description="Version of the authorizer's native list."
-    )
-    srl_health: Any = Field(
-        default=None,
-        description="Health of the native list. Only `last_fetch_at` is read, the time of the "
-        "last successful fetch.",
+    srl_version: Number | None = omittable("Version of the authorizer's native list.")
+    srl_health: Any = omittable(
+        "Health of the native list. Only `last_fetch_at` is read, the time of the last successful "
+        "fetch."
     )
 
     def beat(self) -> Heartbeat:
@@ -281,9 +276,8 @@ class RelayedReport(StockReport):
         description="Identifier from the registration by the relay.",
         json_schema_extra=identifier(AUTHORIZER),
     )
-    seen_at: MomentIn | None = Field(
-        default=None,
-        description="Time of the authorizer's last contact with the relay; now if omitted.",
+    seen_at: MomentIn | None = omittable(
+        "Time of the authorizer's last contact with the relay; now if omitted."
     )
     report: Annotated[str | None, _REPORT] = None
     signature: Annotated[str | None, _SIGNATURE] = None
@@ -440,13 +434,9 @@ class AuthorizerBody(RecordBody):
     id: AuthorizerId
     name: str = field("Name from the registration.")
     type: OrNull = field("Type of the program; null if not reported.")
-    version: OrNull = Field(
-        validation_alias="program_version",
-        description="Version of the program; null if not reported.",
-    )
-    public_key: OrNull = Field(
-        validation_alias="any_key",
-        description="Ed25519 public key in hexadecimal; null if the authorizer has none.",
+    version: OrNull = attribute("program_version", "Version of the program; null if not reported.")
+    public_key: OrNull = attribute(
+        "any_key", "Ed25519 public key in hexadecimal; null if the authorizer has none."
     )
     metadata: dict[str, str] = field("Labels for people, as names with values.")
     features: tuple[str, ...] = field("Supported features, such as `subject-cutoffs`.")
@@ -473,16 +463,14 @@ class AuthorizerBody(RecordBody):
     equivocation: bool = field(
         "Whether the authorizer reported entries that this service did not publish."
     )
-    api_key_id: OrNull = Field(
-        validation_alias="key_id",
-        description="API key that registered the authorizer; null if a session did.",
+    api_key_id: OrNull = attribute(
+        "key_id", "API key that registered the authorizer; null if a session did."
     )
     key_verified: bool = field(
         "Whether the authorizer has proved `public_key`. If true, only signed reports are accepted."
     )
-    trust_version: int = Field(
-        validation_alias="trust",
-        description="Version of the authorizer's trust document; 0 if it has none.",
+    trust_version: int = attribute(
+        "trust", "Version of the authorizer's trust document; 0 if it has none."
     )
     enforcement: EnforcementState | None = optional(
         "State for the newest feed entry, only with `include=enforcement`. `enforced`: the "
@@ -558,16 +546,13 @@ class AuthorizerInclude(StrEnum):
 class AuthorizerQuery(PageQuery):
     """The query of GET /v1/authorizers."""
 
-    include: AuthorizerInclude | None = Field(
-        default=None,
-        description="`enforcement`: include the state of each authorizer for the newest feed "
-        "entry.",
+    include: AuthorizerInclude | None = omittable(
+        "`enforcement`: include the state of each authorizer for the newest feed entry."
     )
-    changed_since: str | None = Field(
-        default=None,
-        description="The `changed_since` of an earlier response, with `include=enforcement`. "
-        "Returns only authorizers that have changed since then. After a new feed entry, all "
-        "authorizers have changed.",
+    changed_since: str | None = omittable(
+        "The `changed_since` of an earlier response, with `include=enforcement`. Returns only "
+        "authorizers that have changed since then. After a new feed entry, all authorizers have "
+        "changed."
     )
 
     def pages(self, caller: Caller) -> CursorCodec:

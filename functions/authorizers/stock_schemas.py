@@ -31,6 +31,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 
@@ -74,18 +75,13 @@ class RegisterStockAuthorizer(OpenBody):
     name: ShortName = Field(
         description="Name of the authorizer, unique for the caller, of at most 255 bytes."
     )
-    type: _Lenient = Field(
-        default=None, description="Type of the program. Ignored unless it is a string."
+    type: _Lenient = omittable("Type of the program. Ignored unless it is a string.")
+    version: _Lenient = omittable("Version of the program. Ignored unless it is a string.")
+    public_key: _Hash | None = omittable(
+        "Ed25519 public key that signs the events, in hexadecimal."
     )
-    version: _Lenient = Field(
-        default=None, description="Version of the program. Ignored unless it is a string."
-    )
-    public_key: _Hash | None = Field(
-        default=None, description="Ed25519 public key that signs the events, in hexadecimal."
-    )
-    metadata: Any = Field(
-        default=None,
-        description="Labels for people, as names with values. Labels beyond 512 bytes are dropped.",
+    metadata: Any = omittable(
+        "Labels for people, as names with values. Labels beyond 512 bytes are dropped."
     )
 
     def description(self) -> AuthorizerDescription:
@@ -144,8 +140,8 @@ class StockHeartbeatResponse(Pace):
 class StockEvent(OpenBody):
     """A signed event of a stock authorizer. Unknown fields are ignored."""
 
-    signature: Any = Field(default=None, description="Base64 of the 64-byte Ed25519 signature.")
-    signing_payload: Any = Field(default=None, description="Base64 of the signed bytes.")
+    signature: Any = omittable("Base64 of the 64-byte Ed25519 signature.")
+    signing_payload: Any = omittable("Base64 of the signed bytes.")
 
     def to_signed_event(self) -> SignedEvent:
         """Return the argument of the operation."""

@@ -21,7 +21,11 @@ from shared.operations.fleet import authorizers
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
-from shared.web.fields import WHOLE, WHOLE_PATTERN
+from shared.web.fields import (
+    WHOLE,
+    WHOLE_PATTERN,
+    omittable,
+)
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
@@ -78,9 +82,8 @@ class FeedQuery(BaseModel):
     """The query of a poll."""
 
     # The order matters: the API document omits constraints that follow a validator.
-    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] | None = Field(
-        default=None,
-        description="Sequence of the last feed entry that you have. Omit it if you have none.",
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] | None = omittable(
+        "Sequence of the last feed entry that you have. Omit it if you have none."
     )
     wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), WHOLE] = Field(
         default=0,

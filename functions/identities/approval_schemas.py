@@ -22,6 +22,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 from shared.web.paging import PageQuery
@@ -85,9 +86,7 @@ class ProtectedActionsBody(RecordBody):
 class ApprovalQuery(PageQuery):
     """The filters of a list of approvals."""
 
-    status: ApprovalStatus | None = Field(
-        default=None, description="Return only approvals with this status."
-    )
+    status: ApprovalStatus | None = omittable("Return only approvals with this status.")
 
 
 class BoundRequest(ResponseBody):

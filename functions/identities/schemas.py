@@ -25,10 +25,12 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     Total,
+    attribute,
     example,
     field,
     identifier,
     is_of,
+    omittable,
     sample,
 )
 from shared.web.paging import PageBody
@@ -211,25 +213,25 @@ class UpdateIdentityProvider(RequestBody):
 
     model_config = example(role_mappings=[_ROLE_MAPPING])
 
-    name: Name | None = Field(default=None, description=_NAME)
-    issuer: Issuer | None = Field(default=None, description=_ISSUER_TEXT)
-    client_id: ClientId | None = Field(default=None, description=_CLIENT)
-    cli_client_id: ClientId | None = Field(default=None, description=_CLI)
+    name: Name | None = omittable(_NAME)
+    issuer: Issuer | None = omittable(_ISSUER_TEXT)
+    client_id: ClientId | None = omittable(_CLIENT)
+    cli_client_id: ClientId | None = omittable(_CLI)
     client_secret: ClientSecret | None = Field(
         default=None,
         repr=False,
         description="OAuth client secret of the service at the provider. No response contains it. "
         "An empty string removes it.",
     )
-    jwks: Jwks | None = Field(default=None, description=_JWKS)
-    role_mappings: RoleMappings | None = Field(default=None, description=_ROLE_MAPPINGS)
-    email_domains: Domains | None = Field(default=None, description=_DOMAINS)
-    session_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    allow_token_reuse: bool | None = Field(default=None, description=_REUSABLE)
-    trusts_email: bool | None = Field(default=None, description=_TRUSTS_EMAIL)
-    step_up: StepUp | None = Field(default=None, description=_STEP_UP)
-    token_exchange: bool | None = Field(default=None, description=_EXCHANGE)
-    token_max_seconds: TokenSeconds | None = Field(default=None, description=_LIFETIME)
+    jwks: Jwks | None = omittable(_JWKS)
+    role_mappings: RoleMappings | None = omittable(_ROLE_MAPPINGS)
+    email_domains: Domains | None = omittable(_DOMAINS)
+    session_seconds: Seconds | None = omittable(_SECONDS)
+    allow_token_reuse: bool | None = omittable(_REUSABLE)
+    trusts_email: bool | None = omittable(_TRUSTS_EMAIL)
+    step_up: StepUp | None = omittable(_STEP_UP)
+    token_exchange: bool | None = omittable(_EXCHANGE)
+    token_max_seconds: TokenSeconds | None = omittable(_LIFETIME)
 
     def change(self) -> ProviderChange:
         """Return the new values for the operation."""
@@ -296,15 +298,13 @@ class IdentityProviderBody(EndpointsBody):
     jwks: dict[str, Any] | None = field(
         "JSON Web Key Set of the issuer; null if the service fetches the keys."
     )
-    role_mappings: tuple[RoleMappingBody, ...] = Field(
-        validation_alias="role_mapping_list", description=_ROLE_MAPPINGS
-    )
+    role_mappings: tuple[RoleMappingBody, ...] = attribute("role_mapping_list", _ROLE_MAPPINGS)
     email_domains: tuple[str, ...] = field(_DOMAINS)
     session_seconds: int = field("Lifetime of a session in seconds.")
     allow_token_reuse: bool = field(_REUSABLE)
     trusts_email: bool = field(_TRUSTS_EMAIL)
     step_up: str = field(_STEP_UP)
-    token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
+    token_exchange: bool = attribute("exchanges_tokens", _EXCHANGE)
     token_max_seconds: int | None = field(_LIFETIME)
     created_at: MomentOut = field("Time of creation.")
 
@@ -438,12 +438,8 @@ class PutRole(RequestBody):
     model_config = example(**_OWN_ROLE)
 
     scopes: GivenScopes = Field(description="Scopes of the role.")
-    warrant_prefixes: Annotated[list[_Prefix], _SOME] | None = Field(
-        default=None, description=_PREFIXES
-    )
-    signing_keys: Annotated[list[_KeyOfRole], _SOME] | None = Field(
-        default=None, description=_SIGNING_KEYS
-    )
+    warrant_prefixes: Annotated[list[_Prefix], _SOME] | None = omittable(_PREFIXES)
+    signing_keys: Annotated[list[_KeyOfRole], _SOME] | None = omittable(_SIGNING_KEYS)
 
     def role(self, name: str) -> Role:
         """Return the role with this name."""

@@ -27,6 +27,7 @@ from shared.web.fields import (
     field,
     identifier,
     is_of,
+    omittable,
     optional,
     sample,
 )
@@ -53,30 +54,25 @@ class BatchRevocations(RequestBody):
         description="`revoke` or `unrevoke`. An unrevoked warrant is valid again."
     )
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] | None = (
-        Field(
-            default=None,
-            description="Identifiers of the warrants. With `unrevoke`, pass either this or "
-            "`revocation_ids`.",
+        omittable(
+            "Identifiers of the warrants. With `unrevoke`, pass either this or `revocation_ids`."
         )
     )
     revocation_ids: (
         Annotated[list[OneRevocation], Field(min_length=1, max_length=BATCH_MAX)] | None
-    ) = Field(
-        default=None,
-        description="Identifiers of the revocations, only with `unrevoke`. If a warrant was "
-        "unrevoked and revoked again, it has a new revocation identifier.",
+    ) = omittable(
+        "Identifiers of the revocations, only with `unrevoke`. If a warrant was unrevoked and "
+        "revoked again, it has a new revocation identifier."
     )
     reason: Reason = Field(
         description="Reason. With `unrevoke`, it is recorded only in the audit log."
     )
-    warrant_expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of all these warrants, as for a single revocation. Only with `revoke`.",
+    warrant_expires_at: MomentIn | None = omittable(
+        "Expiry of all these warrants, as for a single revocation. Only with `revoke`."
     )
-    batch_id: BatchId | None = Field(
-        default=None,
-        description="Batch of the call. Choose `svc_bat_` and a ULID, so that you can repeat the "
-        "call after a lost response. If omitted, the service creates a batch.",
+    batch_id: BatchId | None = omittable(
+        "Batch of the call. Choose `svc_bat_` and a ULID, so that you can repeat the call after a "
+        "lost response. If omitted, the service creates a batch."
     )
     dry_run: bool = Field(
         default=False,

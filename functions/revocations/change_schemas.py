@@ -27,6 +27,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     optional,
     sample,
 )
@@ -294,15 +295,13 @@ class ChangeList(PageBody):
 class ChangesQuery(PageQuery):
     """The query of GET /v1/changes. Both times are inclusive."""
 
-    kind: ChangeKind | None = Field(default=None, description="Return only changes of this kind.")
+    kind: ChangeKind | None = omittable("Return only changes of this kind.")
     from_: MomentIn | None = Field(
         default=None,
         alias="from",
         description="Earliest time, inclusive. The default is 7 days before `to`.",
     )
-    to: MomentIn | None = Field(
-        default=None, description="Latest time, inclusive. The default is now."
-    )
+    to: MomentIn | None = omittable("Latest time, inclusive. The default is now.")
 
     def filters(self, now: datetime) -> ChangeFilters:
         """Return the filters. Raises `InvalidRequest` if the window ends before it begins."""

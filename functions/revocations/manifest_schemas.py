@@ -21,6 +21,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 from shared.web.paging import PageBody
@@ -59,17 +60,12 @@ class CreateManifest(RequestBody):
 
     model_config = example(batch_id=sample(BATCH))
 
-    batch_id: BatchId | None = Field(
-        default=None, description="Include all revocations of this batch."
-    )
+    batch_id: BatchId | None = omittable("Include all revocations of this batch.")
     revocation_ids: (
         Annotated[list[OneRevocation], Field(min_length=1, max_length=MEMBERS_MAX)] | None
-    ) = Field(default=None, description="Identifiers of revocations to include.")
+    ) = omittable("Identifiers of revocations to include.")
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=MEMBERS_MAX)] | None = (
-        Field(
-            default=None,
-            description="Identifiers of warrants. Their current revocations are included.",
-        )
+        omittable("Identifiers of warrants. Their current revocations are included.")
     )
 
     def to_arguments(self) -> dict[str, Any]:

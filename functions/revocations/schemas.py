@@ -37,6 +37,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     optional,
     sample,
 )
@@ -52,38 +53,35 @@ class CreateRevocation(WarrantReferenceBody):
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
-    warrant_id: WarrantId | None = Field(
-        default=None,
-        description="Identifier of the warrant to revoke, which the service need not have signed. "
-        "Pass either this or `token`.",
+    warrant_id: WarrantId | None = omittable(
+        "Identifier of the warrant to revoke, which the service need not have signed. Pass either "
+        "this or `token`."
     )
     reason: Reason = Field(
         description="Reason, in one or more lines. Leading and trailing white space is removed."
     )
-    warrant_expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of the warrant, in the future. The warrant leaves the Signed "
-        "Revocation List one SRL lifetime after this time, so pass it only if verifiers refuse "
-        "the warrant from then on. If the service signed the warrant with an `expires_at`, the "
-        "two must be equal. For a `jwt-subject` of a bound issuer, the default is `issued_before` "
-        "plus its `token_max_seconds`.",
+    warrant_expires_at: MomentIn | None = omittable(
+        "Expiry of the warrant, in the future. The warrant leaves the Signed Revocation List one "
+        "SRL lifetime after this time, so pass it only if verifiers refuse the warrant from then "
+        "on. If the service signed the warrant with an `expires_at`, the two must be equal. For a "
+        "`jwt-subject` of a bound issuer, the default is `issued_before` plus its "
+        "`token_max_seconds`."
     )
 
 
 class CheckQuery(BaseModel):
     """The query of GET /v1/revocations/check: a warrant, or a token."""
 
-    warrant_id: WarrantId | None = Field(
-        default=None, description="Identifier of the warrant. Pass either this or a token."
+    warrant_id: WarrantId | None = omittable(
+        "Identifier of the warrant. Pass either this or a token."
     )
-    token_kind: TokenKind | None = Field(default=None, description="Kind of the token.")
-    token_issuer: TokenPart | None = Field(
-        default=None, description="Issuer of the token, if its kind has one; otherwise omit it."
+    token_kind: TokenKind | None = omittable("Kind of the token.")
+    token_issuer: TokenPart | None = omittable(
+        "Issuer of the token, if its kind has one; otherwise omit it."
     )
-    token_value: TokenPart | None = Field(default=None, description="Value of the token.")
-    token_issued_before: Annotated[IssuedBefore, WHOLE] | None = Field(
-        default=None,
-        description="`jwt-subject` only: the `iat` of a token, rounded up to whole seconds, or 0.",
+    token_value: TokenPart | None = omittable("Value of the token.")
+    token_issued_before: Annotated[IssuedBefore, WHOLE] | None = omittable(
+        "`jwt-subject` only: the `iat` of a token, rounded up to whole seconds, or 0."
     )
 
     @property
@@ -198,35 +196,27 @@ class RevocationInclude(StrEnum):
 class RevocationQuery(PageQuery):
     """The query of GET /v1/revocations. Both times are inclusive."""
 
-    warrant_id: WarrantId | None = Field(
-        default=None,
-        description="Return only the revocation of this warrant. A warrant has at most one.",
+    warrant_id: WarrantId | None = omittable(
+        "Return only the revocation of this warrant. A warrant has at most one."
     )
-    warrant_prefix: WarrantPrefix | None = Field(
-        default=None,
-        description="Return only warrants with this identifier prefix, in the order of the "
-        "identifiers. Warrants past retention come last.",
+    warrant_prefix: WarrantPrefix | None = omittable(
+        "Return only warrants with this identifier prefix, in the order of the identifiers. "
+        "Warrants past retention come last."
     )
-    batch_id: str | None = Field(default=None, description="Return only revocations of this batch.")
-    created_by: str | None = Field(
-        default=None, description="Return only revocations with this `created_by`."
+    batch_id: str | None = omittable("Return only revocations of this batch.")
+    created_by: str | None = omittable("Return only revocations with this `created_by`.")
+    actor_key_id: str | None = omittable(
+        "Return only revocations made with this API key. Older records do not name their API key."
     )
-    actor_key_id: str | None = Field(
-        default=None,
-        description="Return only revocations made with this API key. Older records do not name "
-        "their API key.",
-    )
-    reason: Annotated[str, Field(min_length=1, max_length=REASON_PART_MAX)] | None = Field(
-        default=None,
-        description="Return only revocations with this text in the reason. The search ignores "
-        "case.",
+    reason: Annotated[str, Field(min_length=1, max_length=REASON_PART_MAX)] | None = omittable(
+        "Return only revocations with this text in the reason. The search ignores case."
     )
     from_: MomentIn | None = Field(
         default=None, alias="from", description="Earliest time of a record, inclusive."
     )
-    to: MomentIn | None = Field(default=None, description="Latest time of a record, inclusive.")
-    include: RevocationInclude | None = Field(
-        default=None, description="`names`: include `created_by_name` in each record."
+    to: MomentIn | None = omittable("Latest time of a record, inclusive.")
+    include: RevocationInclude | None = omittable(
+        "`names`: include `created_by_name` in each record."
     )
 
     def filters(self) -> RevocationFilters:
@@ -327,9 +317,7 @@ class CountsQuery(BaseModel):
         alias="from",
         description=f"First day, inclusive. The default gives {DAYS_DEFAULT} days.",
     )
-    to: DateIn | None = Field(
-        default=None, description="Last day, inclusive. The default is today."
-    )
+    to: DateIn | None = omittable("Last day, inclusive. The default is today.")
     interval: CountInterval = Field(
         default=CountInterval.DAY,
         description="`hour`: return hourly counts in `hours`, with empty `days`.",

@@ -18,6 +18,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 from shared.web.paging import PageBody
@@ -46,10 +47,8 @@ class CreateServiceAccount(RequestBody):
     name: AccountName = Field(
         description="Name of the account. It must never have been used in the tenant before."
     )
-    description: Reason | None = Field(
-        default=None,
-        description="Purpose of the account, in one or more lines. Leading and trailing white "
-        "space is removed.",
+    description: Reason | None = omittable(
+        "Purpose of the account, in one or more lines. Leading and trailing white space is removed."
     )
 
 

@@ -33,9 +33,11 @@ from shared.web.fields import (
     Total,
     WarrantId,
     WarrantReferenceBody,
+    attribute,
     example,
     field,
     identifier,
+    omittable,
     optional,
     sample,
 )
@@ -118,13 +120,12 @@ _INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
 class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
-    type: SigningKeyType | None = Field(default=None, description="Return only keys of this type.")
-    status: KeyStatus | None = Field(default=None, description="Return only keys with this status.")
-    include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = Field(
-        default=None,
-        description="Additional fields of each key, separated by a comma. `warrant_count`: the "
-        "number of warrants that the key signed. `version`: the version number of keys that were "
-        "rotated, and the version fields of revoked old versions.",
+    type: SigningKeyType | None = omittable("Return only keys of this type.")
+    status: KeyStatus | None = omittable("Return only keys with this status.")
+    include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = omittable(
+        "Additional fields of each key, separated by a comma. `warrant_count`: the number of "
+        "warrants that the key signed. `version`: the version number of keys that were rotated, "
+        "and the version fields of revoked old versions."
     )
 
     @property
@@ -148,16 +149,14 @@ class CreateSigningKey(RequestBody):
         "or a notary is a root or an issuer. Keys of all types sign warrants in the same way."
     )
     name: Name = Field(description="Display name. Leading and trailing white space is removed.")
-    parent_id: str | None = Field(
-        default=None,
-        description="Identifier of the parent, a root or an issuer. Required for issuers and "
-        "notaries. A root has none.",
-        json_schema_extra=identifier(SIGNING_KEY),
+    parent_id: str | None = omittable(
+        "Identifier of the parent, a root or an issuer. Required for issuers and notaries. A root "
+        "has none.",
+        **identifier(SIGNING_KEY),
     )
-    expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of the key. It must be in the future, and not later than the expiry "
-        "of the parent. The default is the expiry of the parent, if there is one.",
+    expires_at: MomentIn | None = omittable(
+        "Expiry of the key. It must be in the future, and not later than the expiry of the "
+        "parent. The default is the expiry of the parent, if there is one."
     )
 
 
@@ -197,15 +196,12 @@ class SignWarrant(WarrantReferenceBody):
         description="`cose`: a COSE_Sign1 message with the payload, the identifier and the times. "
         "`raw`: a signature over the unchanged payload, for callers with their own format.",
     )
-    warrant_id: WarrantId | None = Field(
-        default=None,
-        description="Identifier of the warrant, unique in the tenant. With `cose`, the service "
-        "creates one if it is omitted. With `raw`, it is required, and the payload must contain "
-        "it.",
+    warrant_id: WarrantId | None = omittable(
+        "Identifier of the warrant, unique in the tenant. With `cose`, the service creates one if "
+        "it is omitted. With `raw`, it is required, and the payload must contain it."
     )
-    expires_at: MomentIn | None = Field(
-        default=None,
-        description="Expiry of the warrant. It must be in the future. Not allowed with `raw`.",
+    expires_at: MomentIn | None = omittable(
+        "Expiry of the warrant. It must be in the future. Not allowed with `raw`."
     )
 
     def order(self) -> SignRequest:
@@ -325,9 +321,8 @@ class RevokedSigningKey(SigningKeyBody):
     revoked_at: MomentOut | None = field(
         "Time of the revocation; null if the key is not revoked, which occurs only with `dry_run`."
     )
-    reason: str | None = Field(
-        validation_alias="revoked_reason",
-        description="Reason of the revocation; null if the key is not revoked.",
+    reason: str | None = attribute(
+        "revoked_reason", "Reason of the revocation; null if the key is not revoked."
     )
     descendants: int | None = optional(
         "Number of active and suspended descendants that do not change; absent if there are none."
@@ -352,24 +347,16 @@ class SigningKeyVersion(RecordBody):
 
     model_config = example(**_VERSION_EXAMPLE)
 
-    key_id: SigningKeyId = Field(
-        validation_alias="id",
-        description="Identifier of the key, or of the record of an old version.",
+    key_id: SigningKeyId = attribute(
+        "id", "Identifier of the key, or of the record of an old version."
     )
-    version: int = Field(
-        validation_alias="key_version",
-        description="Number of the version, from 1.",
-        json_schema_extra={"minimum": 1},
-    )
+    version: int = attribute("key_version", "Number of the version, from 1.", minimum=1)
     status: ShownStatus
     public_key: PublicKey
-    created_at: MomentOut = Field(
-        validation_alias="version_created_at", description="Time of creation of this version."
-    )
-    rotated_at: MomentOut | None = Field(
-        validation_alias="superseded_at",
-        description="Time of the rotation that replaced this version; null for the current "
-        "version.",
+    created_at: MomentOut = attribute("version_created_at", "Time of creation of this version.")
+    rotated_at: MomentOut | None = attribute(
+        "superseded_at",
+        "Time of the rotation that replaced this version; null for the current version.",
     )
 
 
@@ -426,9 +413,8 @@ class IssuedWarrant(RecordBody):
     warrant_id: SignedWarrantId
     key_version: KeyVersionNumber
     signed_at: MomentOut = field("Time of signing.")
-    expires_at: MomentOut | None = Field(
-        validation_alias="ends_at",
-        description="Expiry of the warrant; null if it does not expire, or if unknown.",
+    expires_at: MomentOut | None = attribute(
+        "ends_at", "Expiry of the warrant; null if it does not expire, or if unknown."
     )
 
 

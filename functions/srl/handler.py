@@ -21,7 +21,11 @@ from shared.operations.changes import list_signers, srl
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition
-from shared.web.fields import SigningKeyId, decimal
+from shared.web.fields import (
+    SigningKeyId,
+    decimal,
+    omittable,
+)
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.paging import Cursor, CursorCodec
 from shared.web.routes import ApiRequest, router, serves
@@ -39,9 +43,7 @@ class ListQuery(BaseModel):
     """The requested SRL. Without a parameter, it is the current SRL."""
 
     # The order matters: the API document omits constraints that follow a validator.
-    version: Annotated[int, Field(ge=1, lt=10**12), _VERSION] | None = Field(
-        default=None, description="SRL version."
-    )
+    version: Annotated[int, Field(ge=1, lt=10**12), _VERSION] | None = omittable("SRL version.")
     sha256: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{64}$",

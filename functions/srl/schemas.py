@@ -20,6 +20,7 @@ from shared.web.fields import (
     Signature,
     SignedWarrantId,
     SigningKeyId,
+    attribute,
     example,
     field,
     sample,
@@ -111,11 +112,7 @@ class PublishedList(RecordBody):
     version: int = field("SRL version.", minimum=1)
     issued_at: MomentOut = field("Issue time of the SRL.")
     expires_at: MomentOut = field("Expiry of the SRL.")
-    revocation_count: int = Field(
-        validation_alias="count",
-        description="Number of revoked warrants in the SRL.",
-        json_schema_extra={"minimum": 0},
-    )
+    revocation_count: int = attribute("count", "Number of revoked warrants in the SRL.", minimum=0)
 
 
 class ActivateSrlKey(RequestBody):

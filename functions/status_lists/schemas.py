@@ -19,6 +19,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 
@@ -53,10 +54,9 @@ class CreateStatusList(RequestBody):
     model_config = example(name="badges", url=_HOME)
 
     name: Name = Field(description="Display name.")
-    url: Annotated[str, AfterValidator(address)] | None = Field(
-        default=None,
-        description="URL at which verifiers reach the service. The default is the URL of this "
-        "request. It cannot be changed later, because tokens contain it.",
+    url: Annotated[str, AfterValidator(address)] | None = omittable(
+        "URL at which verifiers reach the service. The default is the URL of this request. It "
+        "cannot be changed later, because tokens contain it."
     )
 
 

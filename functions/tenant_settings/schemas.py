@@ -29,6 +29,7 @@ from shared.web.fields import (
     Name,
     RecordBody,
     RequestBody,
+    attribute,
     example,
     field,
     identifier,
@@ -165,7 +166,7 @@ class TenantSettingsBody(RecordBody):
     name: str = field(_NAME)
     srl_ttl_seconds: int = field(_TTL)
     audit_retention_days: int = field(_RETENTION)
-    rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
+    rotation_grace_seconds: Seconds = attribute("rotation_grace", _GRACE)
     feed_window_ms: int = field(_WINDOW)
     srl_publication: SrlPublicationPolicy = field(_PUBLICATION)
     max_authorizers: int = field(_AUTHORIZERS)

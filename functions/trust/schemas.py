@@ -21,6 +21,7 @@ from shared.web.fields import (
     decimal,
     example,
     field,
+    omittable,
 )
 
 _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
@@ -128,10 +129,9 @@ class PublishedTrust(ResponseBody):
 class DraftQuery(BaseModel):
     """The roots of the draft, if they differ from the roots of the current document."""
 
-    roots: str | None = Field(
-        default=None,
-        description=f"Public keys of 1 to {ROOTS_MAX} roots, separated by commas, each base64 of "
-        "32 bytes. The default is the current trust root.",
+    roots: str | None = omittable(
+        f"Public keys of 1 to {ROOTS_MAX} roots, separated by commas, each base64 of "
+        "32 bytes. The default is the current trust root."
     )
     threshold: Annotated[int, Field(ge=1, le=ROOTS_MAX), _NUMBER] = Field(
         default=1, description="Number of root signatures that a document requires."

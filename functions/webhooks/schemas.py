@@ -23,6 +23,7 @@ from shared.web.fields import (
     example,
     field,
     identifier,
+    omittable,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
@@ -110,7 +111,7 @@ class CreateWebhook(RequestBody):
 
     url: Url = Field(description=_URL)
     events: Types = Field(default=[ALL], description=_EVENTS)
-    description: Reason | None = Field(default=None, description=_DESCRIPTION)
+    description: Reason | None = omittable(_DESCRIPTION)
 
 
 class UpdateWebhook(RequestBody):
@@ -118,9 +119,9 @@ class UpdateWebhook(RequestBody):
 
     model_config = example(events=["*"])
 
-    url: Url | None = Field(default=None, description=_URL)
-    events: Types | None = Field(default=None, description=_EVENTS)
-    description: Reason | None = Field(default=None, description=_DESCRIPTION)
+    url: Url | None = omittable(_URL)
+    events: Types | None = omittable(_EVENTS)
+    description: Reason | None = omittable(_DESCRIPTION)
 
 
 class RotateWebhookSecret(RequestBody):
@@ -236,10 +237,8 @@ class DeliveryBody(RecordBody):
 class DeliveriesQuery(PageQuery):
     """The query of GET /v1/webhooks/{id}/deliveries."""
 
-    change: str | None = Field(
-        default=None,
-        description="Return only deliveries about this revocation, batch, signing key, API key or "
-        "SRL signer.",
+    change: str | None = omittable(
+        "Return only deliveries about this revocation, batch, signing key, API key or SRL signer."
     )
 
 

@@ -111,6 +111,16 @@ def field(description: str, **schema: JsonValue) -> Any:
     return Field(description=description, json_schema_extra=schema)
 
 
+def attribute(name: str, description: str, /, **schema: JsonValue) -> Any:
+    """Return a response field for the attribute `name` of the record, which has another name."""
+    return Field(validation_alias=name, description=description, json_schema_extra=schema)
+
+
+def omittable(description: str, **schema: JsonValue) -> Any:
+    """Return a request field that is None if it is omitted."""
+    return Field(default=None, description=description, json_schema_extra=schema)
+
+
 def optional(description: str, *, of: str | None = None) -> Any:
     """Return a response field that is omitted if it is None.
 

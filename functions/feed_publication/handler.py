@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from shared import logs, wiring
-from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation
 from shared.operations.lists import publication, wake
 from shared.operations.lists.journal import Journals
-from shared.operations.lists.wake import WakeResult
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -47,8 +45,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
         outcomes = list(pool.map(partial(_publish, ports, changed), tenant_ids))
     stored = [_storing.submit(store) for _, store in outcomes]
     wait(stored, timeout=_STORING_SECONDS)
-    found = [outcome for outcome, _ in outcomes]
-    return {each: found.count(each) for each in ("published", "nothing new", "left", "failed")}
+    names = [outcome for outcome, _ in outcomes]
+    return {each: names.count(each) for each in ("published", "nothing new", "left", "failed")}
 
 
 def _publish(ports: Ports, ids: Collection[str], tenant_id: str) -> tuple[str, Callable[[], None]]:
@@ -62,31 +60,28 @@ def _publish(ports: Ports, ids: Collection[str], tenant_id: str) -> tuple[str, C
         _log_failure("feed", tenant_id)
         return "failed", lambda: None
     seconds = time.monotonic() - started
-    outcome = _outcome(woken)
-    _log.info(
-        "feed",
-        extra=logs.fields(
-            tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=_figures(woken, seconds)
-        ),
-    )
-    return outcome, partial(_store, ports, tenant_id, woken, has_keys=tenant_id in ids)
+    figures: dict[str, float] = {"FeedWoken": 1}
+    outcome = "left" if woken.wait_seconds else "nothing new"
+    if woken.entries:
+        outcome = "published"
+        figures |= {"FeedPublished": 1, "FeedEntries": woken.entries}
+        figures["FeedPublicationSeconds"] = seconds
+    fields = logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=figures)
+    _log.info("feed", extra=fields)
 
+    def name_keys() -> None:
+        # The mark may be visible before the key.
+        operation.wait_for_writes()
+        publication.name_keys(ports, tenant_id, woken.unnamed)
 
-def _store(ports: Ports, tenant_id: str, result: WakeResult, *, has_keys: bool) -> None:
-    """Name the signing keys if any may have changed, and write the journal."""
-    if result.unnamed or has_keys:
-        _run_duty("keys", tenant_id, partial(_name_keys, ports, tenant_id, result.unnamed))
-    _run_duty(
-        "journal",
-        tenant_id,
-        partial(_journals.write_missing_records, ports, tenant_id, result.done),
-    )
+    def store() -> None:
+        """Name the signing keys if any may have changed, and write the journal."""
+        if woken.unnamed or tenant_id in ids:
+            _run_duty("keys", tenant_id, name_keys)
+        write = partial(_journals.write_missing_records, ports, tenant_id, woken.done)
+        _run_duty("journal", tenant_id, write)
 
-
-def _name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) -> None:
-    # The mark may be visible before the key.
-    operation.wait_for_writes()
-    publication.name_keys(ports, tenant_id, unnamed_marks)
+    return outcome, store
 
 
 def _run_duty(duty: str, tenant_id: str, run: Callable[[], None]) -> None:
@@ -99,16 +94,3 @@ def _run_duty(duty: str, tenant_id: str, run: Callable[[], None]) -> None:
 def _log_failure(duty: str, tenant_id: str) -> None:
     figures = {"FeedWoken": 1, "FeedPublicationFailed": 1}
     _log.exception(duty, extra=logs.fields(tenant_id=tenant_id, metrics=figures))
-
-
-def _outcome(result: WakeResult) -> str:
-    if result.entries:
-        return "published"
-    return "left" if result.wait_seconds else "nothing new"
-
-
-def _figures(result: WakeResult, seconds: float) -> dict[str, float]:
-    if not result.entries:
-        return {"FeedWoken": 1}
-    published = {"FeedPublished": 1, "FeedEntries": result.entries}
-    return {"FeedWoken": 1, **published, "FeedPublicationSeconds": seconds}

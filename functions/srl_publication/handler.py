@@ -37,8 +37,6 @@ def _publish(ports: Ports, tenant_id: str) -> str:
     seconds = time.monotonic() - started
     metrics = {"Published": 1, "PublicationSeconds": seconds} if published else None
     outcome = "published" if published else "not due"
-    _log.info(
-        "publication",
-        extra=logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics),
-    )
+    fields = logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics)
+    _log.info("publication", extra=fields)
     return outcome

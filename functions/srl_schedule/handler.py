@@ -43,11 +43,17 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     if due.tenant_ids:
         queue.send(due.tenant_ids)
     _report_age(ports)
-    _report_waiting(ports)
+    backlog = unpublished.summarize_backlog(ports)
+    if backlog.late:
+        figures = {"FeedsLagging": backlog.late}
+        fields = logs.fields(seconds=backlog.oldest_seconds, metrics=figures)
+        _log.error("unpublished", extra=fields)
     if propagation.is_due(ports.now()):
         _count_authorizers(ports)
-        _report_trust(ports)
-    _announce_expiring(ports)
+    # Once an hour per tenant. A stage without such keys does not pay for the metric.
+    for (kind, days), number in expiring.announce_due(ports).items():
+        figures, by = {"CredentialsExpiring": number}, {"Kind": kind.value, "Within": f"{days}d"}
+        _log.info("expiring", extra=logs.fields(metrics=figures, by=by))
     expiring.run_due(ports, unused_keys.revoke_unused)
     return {"queued": tenants, "late": due.late}
 
@@ -65,34 +71,17 @@ def _report_age(ports: Ports) -> None:
         _log.info("age", extra=logs.fields(metrics={"SrlAgeSeconds": age}))
 
 
-def _report_waiting(ports: Ports) -> None:
-    """Log the number of tenants with an overdue change, if there are any."""
-    waiting = unpublished.summarize_backlog(ports)
-    if waiting.late:
-        figures = {"FeedsLagging": waiting.late}
-        _log.error(
-            "unpublished", extra=logs.fields(seconds=waiting.oldest_seconds, metrics=figures)
-        )
-
-
-def _report_trust(ports: Ports) -> None:
-    """Log the number of expiring and expired trust documents, if there are any."""
-    found = readiness.documents(ports)
-    if found.due or found.expired:
-        figures = {"TrustDocumentsExpiring": found.due, "TrustDocumentsExpired": found.expired}
-        _log.warning("trust", extra=logs.fields(metrics=figures))
-
-
-def _announce_expiring(ports: Ports) -> None:
-    # Once an hour per tenant. A stage without such keys does not pay for the metric.
-    for (kind, days), number in expiring.announce_due(ports).items():
-        figures, by = {"CredentialsExpiring": number}, {"Kind": kind.value, "Within": f"{days}d"}
-        _log.info("expiring", extra=logs.fields(metrics=figures, by=by))
-
-
 def _count_authorizers(ports: Ports) -> None:
-    found = propagation.survey(ports)
+    """Log the number of unknown authorizers, and of expiring and expired trust documents."""
+    survey = propagation.survey(ports)
     # A stage without authorizers does not pay for the metric.
-    if found is not None:
-        _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": found.unknown}))
-        stale.announce_all(ports, found.settled)
+    if survey is not None:
+        _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": survey.unknown}))
+        stale.announce_all(ports, survey.settled)
+    documents = readiness.documents(ports)
+    if documents.due or documents.expired:
+        figures = {
+            "TrustDocumentsExpiring": documents.due,
+            "TrustDocumentsExpired": documents.expired,
+        }
+        _log.warning("trust", extra=logs.fields(metrics=figures))

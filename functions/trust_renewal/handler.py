@@ -3,7 +3,7 @@
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
@@ -42,25 +42,19 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     if "Records" in event:
         # A mark may be visible before the change.
         operation.wait_for_writes()
-        done = _renew_all(ports, _tenant_ids(event["Records"]))
+        marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"])
+        changed = dict.fromkeys(tenant_of_mark(each) for each in marks if concerns_trust(each))
+        done = _renew_all(ports, changed)
     else:
-        done = _renew_all(ports, _all(ports), context)
+        shuffled = sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64))
+        done = _renew_all(ports, shuffled, context)
         _log.info("trust", extra=logs.fields(metrics={"TrustRenewalOverdue": done["expiring"]}))
     if failed := done["failed"]:
         raise NotRenewedError(f"cannot check {failed} of {done.total()} trust documents")
     return dict(done)
 
 
-def _tenant_ids(batch: Iterable[Mapping[str, Any]]) -> Sequence[str]:
-    marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in batch)
-    return [*dict.fromkeys(tenant_of_mark(each) for each in marks if concerns_trust(each))]
-
-
-def _all(ports: Ports) -> Sequence[str]:
-    return sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64))
-
-
-def _renew_all(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> Counter[str]:
+def _renew_all(ports: Ports, tenant_ids: Iterable[str], context: Any = None) -> Counter[str]:
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="trust") as pool:
         return Counter(pool.map(partial(_renew, ports, context), tenant_ids))
 

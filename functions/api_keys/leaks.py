@@ -6,7 +6,7 @@ type, url}`. Unknown members are ignored.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -46,10 +46,10 @@ class LeakReports:
         request = Request(scope, receive)
         if request.method != "POST":
             raise MethodNotAllowed(["POST"])
-        found = _parse(await bodies.read_body(request, limit=_BODY_MAX))
-        for _ in found[1:]:
+        secrets = _parse(await bodies.read_body(request, limit=_BODY_MAX))
+        for _ in secrets[1:]:
             scope["take_token"]()
-        for secret, url in found:
+        for secret, url in secrets:
             report = LeakReport(secret, url, scope["source_ip"], scope["request_id"])
             await self._work(partial(self._end, report), WorkKind.USUAL, tenant_id="")
         # GitHub reads an empty list of results. All secrets get this response.
@@ -68,22 +68,21 @@ def _parse(raw: bytes) -> list[tuple[str, str | None]]:
         body = strict_json.parse(raw)
     except ValueError as error:
         raise InvalidRequest(f"body: {error}") from None
-    given, name = ([body], "secret") if isinstance(body, dict) else (body, "token")
-    if not isinstance(given, list) or not 0 < len(given) <= _SECRETS_MAX:
+    items, name = ([body], "secret") if isinstance(body, dict) else (body, "token")
+    if not isinstance(items, list) or not 0 < len(items) <= _SECRETS_MAX:
         message = f"body: must be an object or an array of 1 to {_SECRETS_MAX} objects."
         raise InvalidRequest(message)
-    return [_report(each, name) for each in given]
-
-
-def _report(value: Any, name: str) -> tuple[str, str | None]:
-    members = value if isinstance(value, dict) else {}
-    secret, url = members.get(name), members.get("url")
-    if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
-        raise InvalidRequest(
-            f"{name}: is required, as a string of at most {_SECRET_MAX} characters."
-        )
-    if url is not None and not isinstance(url, str):
-        raise InvalidRequest("url: must be a string.")
-    # Files end with a line feed. All callers get the same response, so a key must not remain valid
-    # because of it.
-    return secret.strip(), url
+    secrets: list[tuple[str, str | None]] = []
+    for item in items:
+        members = item if isinstance(item, dict) else {}
+        secret, url = members.get(name), members.get("url")
+        if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
+            raise InvalidRequest(
+                f"{name}: is required, as a string of at most {_SECRET_MAX} characters."
+            )
+        if url is not None and not isinstance(url, str):
+            raise InvalidRequest("url: must be a string.")
+        # Files end with a line feed. All callers get the same response, so a key must not remain
+        # valid because of it.
+        secrets.append((secret.strip(), url))
+    return secrets

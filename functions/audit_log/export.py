@@ -152,11 +152,7 @@ def _csv(lines: Iterable[ExportLine], *, is_first: bool) -> str:
             "timestamp": times.format_utc(entry.timestamp),
             "details": json.dumps(entry.details, ensure_ascii=False, sort_keys=True),
         }
-        rows.writerow([_cell(written.get(name)) for name in _COLUMNS])
+        values = (written.get(name) for name in _COLUMNS)
+        cells = ["" if value is None else str(value) for value in values]
+        rows.writerow([f"'{each}" if each.startswith(_FORMULA) else each for each in cells])
     return file.getvalue()
-
-
-def _cell(value: object) -> str:
-    """Return the text of a cell in a form that spreadsheet programs do not evaluate."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text

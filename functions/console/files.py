@@ -97,18 +97,29 @@ class Files:
 
     def __init__(self, folder: Path = STATIC) -> None:
         """Read all files in `folder`. Raises `OSError`, also if index.html is missing."""
-        found = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
-        contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
-        self.version = _version(contents)
-        index = _version_links(contents, self.version, (folder / _INDEX).read_bytes())
-        kept = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
-        self._files = {"/": File.of(".html", index, kept)}
-        kept = {
+        paths = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
+        contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        digest = hashlib.sha256()
+        for name in sorted(contents):
+            digest.update(f"{name}\n{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
+        self.version = digest.hexdigest()[:12]
+
+        def version_link(match: re.Match[bytes]) -> bytes:
+            """Return an attribute without a first slash, so that it works below a base path."""
+            attribute, name = match[1], match[2].decode()
+            address = f"{_FOLDER[1:]}{self.version}/{name}" if name in contents else name
+            return b'%s="%s"' % (attribute, address.encode())
+
+        index = (folder / _INDEX).read_bytes()
+        index = re.sub(rb'\b(href|src)="([^"]*)"', version_link, index)
+        headers = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
+        self._files = {"/": File.of(".html", index, headers)}
+        headers = {
             "Cache-Control": "public, max-age=31536000, immutable",
             "Vary": "Accept-Encoding",
         }
         for name in contents.keys() - {_INDEX}:
-            file = File.of(Path(name).suffix, contents[name], kept)
+            file = File.of(Path(name).suffix, contents[name], headers)
             self._files[f"{_FOLDER}{self.version}/{name}"] = file
 
     @property
@@ -138,28 +149,6 @@ class Files:
 def is_page(path: str, accept: str) -> bool:
     """Return whether a request is for a console file, or for `/` from a browser."""
     return path.startswith(_FOLDER) or (path == "/" and "text/html" in accept.lower())
-
-
-def _version(contents: Mapping[str, bytes]) -> str:
-    """Return 12 hex digits of a hash over all names and contents."""
-    digest = hashlib.sha256()
-    for name in sorted(contents):
-        digest.update(f"{name}\n{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
-    return digest.hexdigest()[:12]
-
-
-def _version_links(contents: Mapping[str, bytes], version: str, index: bytes) -> bytes:
-    """Return `index.html` with versioned addresses in its attributes `href` and `src`.
-
-    The addresses have no first slash, so they also work below a base path.
-    """
-
-    def address(match: re.Match[bytes]) -> bytes:
-        attribute, name = match[1], match[2].decode()
-        known = f"{_FOLDER[1:]}{version}/{name}" if name in contents else name
-        return b'%s="%s"' % (attribute, known.encode())
-
-    return re.sub(rb'\b(href|src)="([^"]*)"', address, index)
 
 
 def _page(

@@ -42,7 +42,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         answer = _answer(event)
     except RateLimited as error:
         answer = _refusal(429, _RATE_LIMITED, {"Retry-After": str(error.retry_after)})
-    return _to_event(answer, strangers.headers(_ANONYMOUS.look(source)))
+    # The headers of every response (API-8).
+    common = {"X-Content-Type-Options": "nosniff", "X-Request-Id": secrets.token_hex(16)}
+    for name, value in strangers.headers(_ANONYMOUS.look(source)):
+        common[name.decode()] = value.decode()
+    return {
+        "statusCode": answer.status,
+        "headers": common | answer.headers | _HTTPS,
+        "body": base64.b64encode(answer.body).decode(),
+        "isBase64Encoded": True,
+    }
 
 
 def _answer(event: dict[str, Any]) -> FileAnswer:
@@ -66,18 +75,3 @@ def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> FileAn
     """Return an error in the API's format (API-10)."""
     headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **more}
     return FileAnswer(status, headers, json.dumps({"error": error}).encode())
-
-
-def _to_event(answer: FileAnswer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    """Return the response as an event, with the headers of every response (API-8)."""
-    common = {
-        "X-Content-Type-Options": "nosniff",
-        "X-Request-Id": secrets.token_hex(16),
-        **{name.decode(): value.decode() for name, value in figures},
-    }
-    return {
-        "statusCode": answer.status,
-        "headers": common | answer.headers | _HTTPS,
-        "body": base64.b64encode(answer.body).decode(),
-        "isBase64Encoded": True,
-    }

@@ -32,7 +32,7 @@ from shared.web.stored import header
 from shared.web.work import LongPollResponse, LongPollWait, WorkKind
 
 # How long the advice for a tenant is cached, so that a poll does not cost another read.
-_KEPT: Final = timedelta(minutes=1)
+_CACHED_FOR: Final = timedelta(minutes=1)
 _TENANTS_MAX: Final = 10_000
 
 
@@ -45,7 +45,7 @@ class PollAdvice:
     """The poll intervals that this instance recommends, by tenant."""
 
     def __init__(self) -> None:
-        self._given = OrderedDict[str, _Advice]()
+        self._cached = OrderedDict[str, _Advice]()
 
     def seconds(self, request: ApiRequest) -> int:
         """Return how many seconds a client should wait between two polls.
@@ -56,19 +56,16 @@ class PollAdvice:
         if request.max_wait_seconds:
             return authorizers.POLL_SECONDS_MIN
         tenant_id, now = request.caller.tenant_id, request.ports.now()
-        given = self._given.get(tenant_id)
-        if given is None or not given.at <= now < given.at + _KEPT:
-            given = _Advice(self._read_advice(request, given), now)
-            self._given[tenant_id] = given
-            if len(self._given) > _TENANTS_MAX:
-                self._given.popitem(last=False)
-        return given.seconds
-
-    def _read_advice(self, request: ApiRequest, advice: _Advice | None) -> int:
-        try:
-            return request.run(authorizers.poll_seconds)
-        except Unavailable:
-            return advice.seconds if advice else authorizers.POLL_SECONDS_MIN
+        advice = self._cached.get(tenant_id)
+        if advice is None or not advice.at <= now < advice.at + _CACHED_FOR:
+            try:
+                seconds = request.run(authorizers.poll_seconds)
+            except Unavailable:
+                seconds = advice.seconds if advice else authorizers.POLL_SECONDS_MIN
+            self._cached[tenant_id] = advice = _Advice(seconds, now)
+            if len(self._cached) > _TENANTS_MAX:
+                self._cached.popitem(last=False)
+        return advice.seconds
 
 
 _ADVICE: Final = PollAdvice()
@@ -143,8 +140,7 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
         known = None
     polled = request.run(feed.news, after_sequence=query.after, known_head=known)
     FRESHNESS.keep(request, fresh, polled.head)
-    headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
-    headers |= fresh.age(polled.head)
+    headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL, **fresh.age(polled.head)}
     if not matches(request, etag=headers["ETag"]):
         body = FeedAnswer.of(
             polled, poll_seconds=_ADVICE.seconds(request), max_wait_seconds=request.max_wait_seconds
@@ -176,12 +172,12 @@ async def get_feed_base(request: ApiRequest, version: Version) -> Response:
     """
     if not re.fullmatch(WHOLE_PATTERN, version):
         raise NotFound("There is no such base.")
-    found = request.run(feed.base, version=int(version))
+    base = request.run(feed.base, version=int(version))
     return bodies.immutable(
         request,
-        found.form,
-        body=partial(request.run, feed.base_body, of=found),
-        file=partial(request.run, feed.base_file, of=found),
+        base.form,
+        body=partial(request.run, feed.base_body, of=base),
+        file=partial(request.run, feed.base_file, of=base),
     )
 
 

@@ -6,7 +6,6 @@ a form, and errors follow RFC 6749. The gate and the limits are the same as for 
 
 import base64
 import json
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -51,17 +50,16 @@ async def introspect_token(scope: Scope, receive: Receive, send: Send) -> None:
         raise MethodNotAllowed(["POST"])
     introspection.introspect.authorize(call.ports, call.caller)
     raw = await bodies.read_body(request, limit=_BODY_MAX)
-    work = partial(_answer, call, request, raw)
-    answer = await call.work(work, WorkKind.QUICK, tenant_id=call.caller.tenant_id)
-    await answer(scope, receive, send)
 
+    def check_token() -> Response:
+        token = bodies.form(request, raw).get("token")
+        if not token:
+            raise InvalidRequest("token: is required.")
+        claims = introspection.introspect(call.ports, call.caller, token=token)
+        return JSONResponse({"active": False} if claims is None else {"active": True, **claims})
 
-def _answer(call: Context, request: Request, raw: bytes) -> Response:
-    token = bodies.form(request, raw).get("token")
-    if not token:
-        raise InvalidRequest("token: is required.")
-    claims = introspection.introspect(call.ports, call.caller, token=token)
-    return JSONResponse({"active": False} if claims is None else {"active": True, **claims})
+    response = await call.work(check_token, WorkKind.QUICK, tenant_id=call.caller.tenant_id)
+    await response(scope, receive, send)
 
 
 class _Endpoint:
@@ -89,8 +87,8 @@ class OAuth:
 
 def _with_bearer(scope: Scope) -> Scope:
     """Return the request with the Basic password as a Bearer token (RFC 6749, 2.3.1)."""
-    given = Headers(scope=scope).getlist("authorization")
-    scheme, _, encoded = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    values = Headers(scope=scope).getlist("authorization")
+    scheme, _, encoded = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     if scheme.lower() != "basic":
         return scope
     try:
@@ -108,32 +106,31 @@ class _OAuthErrors:
 
     def __init__(self, send: Send) -> None:
         self._send, self._body = send, b""
-        self._held: Message | None = None
+        # The start of an error, which waits for its body.
+        self._start: Message | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
-            self._held = message
+            self._start = message
             return
-        if self._held is None:
+        if self._start is None:
             await self._send(message)
             return
         self._body += message.get("body", b"")
-        if not message.get("more_body"):
-            await self._translate_error(self._held)
-
-    async def _translate_error(self, start: Message) -> None:
-        code = _CODES.get(start["status"], "invalid_request")
-        headers, body = MutableHeaders(scope=start), b""
+        if message.get("more_body"):
+            return
+        code = _CODES.get(self._start["status"], "invalid_request")
+        headers, body = MutableHeaders(scope=self._start), b""
         if self._body:
-            said: dict[str, Any] = json.loads(self._body)["error"]
-            body = json.dumps({"error": code, "error_description": said["message"]}).encode()
+            error: dict[str, Any] = json.loads(self._body)["error"]
+            body = json.dumps({"error": code, "error_description": error["message"]}).encode()
             headers["Content-Length"] = str(len(body))
         else:
             # For HEAD, a server may omit the length (RFC 9110, 9.3.2).
             del headers["Content-Length"]
         if code == _INVALID_CLIENT:
             headers["WWW-Authenticate"] = 'Basic realm="rescind", Bearer'
-        await self._send(start)
+        await self._send(self._start)
         await self._send({"type": "http.response.body", "body": body})
 
 

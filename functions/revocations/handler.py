@@ -83,11 +83,8 @@ async def check_revocations(request: ApiRequest, body: CheckRevocations) -> Revo
     repeated, the response contains it once.
     """
     verdicts = request.run(revocations.check_batch, warrant_ids=body.warrant_ids)
-    return RevocationStatuses(
-        results={
-            warrant_id: RevocationStatus.of(verdict) for warrant_id, verdict in verdicts.items()
-        }
-    )
+    results = {name: RevocationStatus.of(verdict) for name, verdict in verdicts.items()}
+    return RevocationStatuses(results=results)
 
 
 @routes.get("/v1/revocations")
@@ -104,18 +101,14 @@ async def list_revocations(
     lists the warrants of a key.
     """
     filters = query.filters()
-    pages = CursorCodec(request.caller, query.cursor, _cursor_scope(query))
+    listed = query.model_dump_json(exclude={"limit", "cursor", "include"}, exclude_none=True)
+    endpoint = "revocations" if listed == "{}" else f"revocations?{listed}"
+    pages = CursorCodec(request.caller, query.cursor, endpoint)
     page = request.run(revocations.page, before=pages.position, limit=query.limit, filters=filters)
     if query.include is None:
         unnamed = [replace(each, created_by_name=None) for each in page.entries]
         page = replace(page, entries=unnamed)
     return RevocationList.of(page, pages)
-
-
-def _cursor_scope(query: RevocationQuery) -> str:
-    """Return the name of the list that a cursor belongs to."""
-    filters = query.model_dump_json(exclude={"limit", "cursor", "include"}, exclude_none=True)
-    return "revocations" if filters == "{}" else f"revocations?{filters}"
 
 
 @routes.post(
@@ -328,9 +321,9 @@ async def get_change(
 
     404: there is no such change.
     """
-    found = request.run(changes.of_change, change_id=change_id)
-    body = ChangeBody.following(found).model_dump_json()
-    is_last = found.is_complete or found.feed is None or found.unrevoked_at is not None
+    progress = request.run(changes.of_change, change_id=change_id)
+    body = ChangeBody.following(progress).model_dump_json()
+    is_last = progress.is_complete or progress.feed is None or progress.unrevoked_at is not None
     return _answer(request, body, query.wait, is_last=is_last)
 
 

@@ -1,15 +1,14 @@
 """The status and the history of SRLs over HTTP (SRL-21, SRL-22)."""
 
-import hashlib
 from typing import Any, Final, Self
 
 from fastapi import Response
 from pydantic import JsonValue
 
 from functions.srl import schemas
-from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
+from shared.model.lists.head import CACHE_CONTROL
 from shared.operations.changes import srl
-from shared.web.conditional import condition, matches
+from shared.web.conditional import condition, json_response_with_etag
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -152,13 +151,9 @@ async def get_srl_status(request: ApiRequest) -> Response:
     five seconds. 304 means that the status has not changed.
     """
     body = ListStatusBody.of(request.run(srl.read)).model_dump_json()
-    headers = {
-        "ETag": f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"',
-        "Cache-Control": CACHE_CONTROL,
-    }
-    if matches(request, etag=headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=MEDIA_TYPE)
+    response = json_response_with_etag(request, body.encode())
+    response.headers["Cache-Control"] = CACHE_CONTROL
+    return response
 
 
 @routes.get("/v1/revocations/srl/versions")

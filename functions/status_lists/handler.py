@@ -38,7 +38,6 @@ from shared.web.gate import report
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import IN_PLACE, Work, WorkKind
 
-_KEYS: Final = f"{PATH}/jwks.json"
 # The most specific range in a request decides (RFC 9110, 12.5.1).
 _RANGES: Final = (MEDIA_TYPE, "application/*", "*/*")
 _METHODS: Final = ("GET", "HEAD", "OPTIONS")
@@ -124,8 +123,8 @@ def _own_address(request: ApiRequest) -> str:
 def _may_be_public(request: ApiRequest) -> bool:
     """Return whether the host of a request has several labels, and is not this machine."""
     host = request.base_url.hostname or ""
-    found = parse_address(host)
-    return not found.is_loopback if found else "." in host
+    address_of_host = parse_address(host)
+    return not address_of_host.is_loopback if address_of_host else "." in host
 
 
 class PublicLists:
@@ -159,28 +158,37 @@ class PublicLists:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
         if request.method not in _METHODS:
             raise MethodNotAllowed(_METHODS)
-        if request.scope["path"] == _KEYS:
+        if request.scope["path"] == f"{PATH}/jwks.json":
             return await self._work(partial(self._keys, request), WorkKind.QUICK, tenant_id="")
-        _check(request)
+        if "time" in request.query_params:
+            # The draft requires 501 if the list of another time is requested, but not available.
+            raise NotSupported(
+                "time: is not supported, because only the current list is available; omit the "
+                "parameter."
+            )
+        if request.url.query:
+            raise InvalidRequest("query: must be empty, because a status list has no parameters.")
+        weights = header_values.weights(",".join(request.headers.getlist("accept")) or "*/*")
+        if not next((weights[each] for each in _RANGES if each in weights), 0.0):
+            raise NotAcceptable(f"Accept: must allow {MEDIA_TYPE}, the only type of a status list.")
         list_id = request.scope["path"].rpartition("/")[2]
-        answer = await self._work(
-            partial(self._cached_response, request, list_id), WorkKind.QUICK, tenant_id=""
-        )
-        if answer is None:
+        look_up = partial(self._cached_response, request, list_id)
+        response = await self._work(look_up, WorkKind.QUICK, tenant_id="")
+        if response is None:
             # One publication at a time limits unauthenticated clients to one processor.
-            made = partial(self._work.publish, status_lists.make, self._ports(), list_id)
-            found = await self._work(made, WorkKind.PUBLICATION, tenant_id="")
-            answer = self._signed_response(*found)
-        return answer
+            make = partial(self._work.publish, status_lists.make, self._ports(), list_id)
+            content, token = await self._work(make, WorkKind.PUBLICATION, tenant_id="")
+            response = self._signed_response(content, token)
+        return response
 
     def _cached_response(self, request: Request, list_id: str) -> Response | None:
         """Return the response with a cached list, or None if there is none."""
         ports = self._ports()
-        found = status_lists.look(ports, list_id)
-        if matches(request, etag=found.etag):
-            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=self._headers(found))
-        signed = status_lists.read_cached(ports, found)
-        return None if signed is None else self._signed_response(found, signed)
+        content = status_lists.look(ports, list_id)
+        if matches(request, etag=content.etag):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=self._headers(content))
+        token = status_lists.read_cached(ports, content)
+        return None if token is None else self._signed_response(content, token)
 
     def _signed_response(self, of: StatusListContent, token: bytes) -> Response:
         return Response(token, headers=self._headers(of), media_type=MEDIA_TYPE)
@@ -194,33 +202,15 @@ class PublicLists:
         }
 
     def _keys(self, request: Request) -> Response:
-        given = request.query_params
-        if [*given.keys()] != ["list"] or len(given.multi_items()) != 1:
+        query = request.query_params
+        if [*query.keys()] != ["list"] or len(query.multi_items()) != 1:
             raise InvalidRequest(
                 "query: must name one list, as in ?list=svc_tsl_…, and nothing else."
             )
-        signer = status_lists.signer_of(self._ports(), given["list"])
+        signer = status_lists.signer_of(self._ports(), query["list"])
         answer = json_response_with_etag(request, json.dumps({"keys": [signer.jwk()]}).encode())
         answer.headers["Cache-Control"] = f"public, max-age={TTL_SECONDS}"
         return answer
-
-
-def _check(request: Request) -> None:
-    """Reject a query, and a caller that does not accept JWTs.
-
-    `time` requests the list of another time, which the service does not have (501 by the draft).
-    """
-    if "time" in request.query_params:
-        raise NotSupported(
-            "time: is not supported, because only the current list is available; omit the "
-            "parameter."
-        )
-    if request.url.query:
-        raise InvalidRequest("query: must be empty, because a status list has no parameters.")
-    given = ",".join(request.headers.getlist("accept")) or "*/*"
-    weights = header_values.weights(given)
-    if not next((weights[each] for each in _RANGES if each in weights), 0.0):
-        raise NotAcceptable(f"Accept: must allow {MEDIA_TYPE}, the only type of a status list.")
 
 
 app = create_public_app(PublicLists(wiring.from_environment), routes)

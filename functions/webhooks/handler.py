@@ -16,7 +16,6 @@ from functions.webhooks.schemas import (
     WebhookId,
     WebhookList,
     WebhookWithSecret,
-    members,
 )
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.operations.webhooks import managing
@@ -78,7 +77,14 @@ async def update_webhook(
 
     Fields that you omit do not change. If the webhook waits after a failure, it is tried at once.
     """
-    return WebhookBody.of(request.run(managing.update, webhook_id=webhook_id, **members(body)))
+    updated = request.run(
+        managing.update,
+        webhook_id=webhook_id,
+        url=body.url,
+        events=None if body.events is None else tuple(body.events),
+        description=body.description,
+    )
+    return WebhookBody.of(updated)
 
 
 @routes.delete("/v1/webhooks/{id}", status_code=204)
@@ -100,20 +106,19 @@ async def list_webhook_deliveries(
 
     With `change`, the list contains only the deliveries about one change, while the change exists.
     """
-    listed = f"webhooks/{webhook_id}/deliveries"
+    endpoint = f"webhooks/{webhook_id}/deliveries"
     if query.change is not None:
-        listed += f"?change={query.change}"
-    pages = CursorCodec(request.caller, query.cursor, listed)
-    found, next_before = request.run(
+        endpoint += f"?change={query.change}"
+    pages = CursorCodec(request.caller, query.cursor, endpoint)
+    deliveries, next_before = request.run(
         managing.page_of_deliveries,
         webhook_id=webhook_id,
         before=pages.position,
         limit=query.limit,
         change_id=query.change,
     )
-    return DeliveryList(
-        deliveries=[DeliveryBody.of(each) for each in found], cursor=pages.cursor_after(next_before)
-    )
+    listed = [DeliveryBody.of(each) for each in deliveries]
+    return DeliveryList(deliveries=listed, cursor=pages.cursor_after(next_before))
 
 
 @routes.post("/v1/webhooks/{id}/rotate-secret")

@@ -1,6 +1,6 @@
 """Bodies of the webhook endpoints (HOOK-2)."""
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -249,8 +249,3 @@ class DeliveryList(ResponseBody):
 
     deliveries: list[DeliveryBody] = field("The deliveries of this page, newest event first.")
     cursor: NextCursor
-
-
-def members(body: UpdateWebhook) -> dict[str, Any]:
-    """Return the new values for the operation."""
-    return {**dict(body), "events": None if body.events is None else tuple(body.events)}

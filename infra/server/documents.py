@@ -89,27 +89,26 @@ class Documents:
     def _build_files(self) -> Mapping[str, File]:
         with self._lock:
             if self._files is None:
-                self._files = {path: _file(path) for path in _PATHS}
+                # Imported on demand, because `rescind serve` loads this file for its options.
+                openapi = importlib.import_module("infra.openapi")
+                document = json.dumps(openapi.document(openapi.HERE), ensure_ascii=False)
+                contents = {
+                    _PAGE: (".html", _HTML.encode()),
+                    _DOCUMENT: (".json", document.encode()),
+                    f"{_PAGE}/init.js": (".js", _INIT.encode()),
+                }
+                static = resources.files("fastapi_offline").joinpath("static")
+                for name in _SWAGGER:
+                    data = static.joinpath(name).read_bytes()
+                    contents[f"{_PAGE}/{name}"] = Path(name).suffix, data
+                self._files = {
+                    path: File.of(suffix, data, _HEADERS)
+                    for path, (suffix, data) in contents.items()
+                }
             return self._files
 
 
 _PATHS: Final = (_PAGE, _DOCUMENT, *(f"{_PAGE}/{name}" for name in (*_SWAGGER, "init.js")))
-
-
-def _file(path: str) -> File:
-    name = Path(path).name
-    match name:
-        case "docs":
-            return File.of(".html", _HTML.encode(), _HEADERS)
-        case "openapi.json":
-            # Imported on demand, because `rescind serve` loads this file for its options.
-            openapi = importlib.import_module("infra.openapi")
-            document = json.dumps(openapi.document(openapi.HERE), ensure_ascii=False)
-            return File.of(".json", document.encode(), _HEADERS)
-        case "init.js":
-            return File.of(".js", _INIT.encode(), _HEADERS)
-    content = resources.files("fastapi_offline").joinpath("static", name).read_bytes()
-    return File.of(Path(name).suffix, content, _HEADERS)
 
 
 # Worker processes read this variable.

@@ -4,7 +4,6 @@ The feed does not need these blobs, so a failing blob store does not delay it (d
 """
 
 import threading
-from collections.abc import Callable
 from typing import Final
 
 from infra.server.duties import Duty
@@ -66,33 +65,21 @@ class Journaling(Duty):
 
     def _round(self) -> None:
         """Store publications of each tenant that is not in a retry pause."""
-        if not self._has_queued_all:
-            self._run_task(self._waits, self._queue_all, ALL)
+        if not (self._has_queued_all or self._waits.has(ALL)):
+            with self._waits.watch(ALL):
+                for each in tenants.directory(self._ports):
+                    self._publications.setdefault(each.tenant_id, None)
+                self._has_queued_all = True
         for tenant_id in [*self._unnamed]:
-            if self._unnamed[tenant_id]:
-                self._run_task(self._naming, self._name_keys, tenant_id)
+            unnamed = self.unnamed_marks(tenant_id)
+            if unnamed and not self._naming.has(tenant_id):
+                with self._naming.watch(tenant_id):
+                    publication.name_keys(self._ports, tenant_id, unnamed)
+                    self._unnamed[tenant_id].difference_update(unnamed)
         for tenant_id in [*self._publications]:
-            self._run_task(self._waits, self._write, tenant_id)
-
-    def _run_task(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
-        if waits.has(name):
-            return
-        try:
-            run(name)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            waits.fail(name, error)
-        else:
-            waits.end(name)
-
-    def _queue_all(self, _name: str) -> None:
-        for each in tenants.directory(self._ports):
-            self._publications.setdefault(each.tenant_id, None)
-        self._has_queued_all = True
-
-    def _name_keys(self, tenant_id: str) -> None:
-        unnamed = self.unnamed_marks(tenant_id)
-        publication.name_keys(self._ports, tenant_id, unnamed)
-        self._unnamed[tenant_id].difference_update(unnamed)
+            if not self._waits.has(tenant_id):
+                with self._waits.watch(tenant_id):
+                    self._write(tenant_id)
 
     def _write(self, tenant_id: str) -> None:
         run = self._publications.pop(tenant_id)

@@ -59,7 +59,12 @@ class PublicationRequests:
         except (EOFError, OSError) as error:
             raise Unavailable from error
         if failure is not None:
-            raise _rebuild_error(*failure)
+            # Constructors of `RescindError` classes differ from `args`.
+            kind, values, attributes = failure
+            rebuilt: Exception = kind.__new__(kind, *values)
+            rebuilt.args = values
+            vars(rebuilt).update(attributes)
+            raise rebuilt
         result: R = response
         return result
 
@@ -78,29 +83,15 @@ def _serve(connection: "Connection[Any, Any]", ports: Callable[[], Ports]) -> No
             # Fails if the requester is gone.
             connection.send("taken")
             call, args, kwargs = connection.recv()
-            connection.send(_run(call, ports, args, kwargs))
+            outcome: tuple[Any, Any]
+            try:
+                outcome = None, call(ports(), *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 (the request that asked for it reports it)
+                if not isinstance(error, RescindError):
+                    _log.exception("a publication failed")
+                outcome = (type(error), error.args, vars(error)), None
+            connection.send(outcome)
     except (EOFError, OSError):
         return
     except Exception:  # noqa: BLE001 (nothing else would report it)
         _log.exception("cannot return the result of a publication to its request")
-
-
-def _run(
-    call: Callable[..., Any], ports: Callable[[], Ports], args: Any, kwargs: Any
-) -> tuple[Any, Any]:
-    try:
-        return None, call(ports(), *args, **kwargs)
-    except Exception as error:  # noqa: BLE001 (the request that asked for it reports it)
-        if not isinstance(error, RescindError):
-            _log.exception("a publication failed")
-        return (type(error), error.args, vars(error)), None
-
-
-def _rebuild_error(
-    kind: type[Exception], args: tuple[Any, ...], values: dict[str, Any]
-) -> Exception:
-    """Rebuild an error. Constructors of `RescindError` classes differ from `args`."""
-    error = kind.__new__(kind, *args)
-    error.args = args
-    vars(error).update(values)
-    return error

@@ -35,9 +35,19 @@ def run(stop: int, board: ProcessStatus, publications: PublicationRequests) -> N
     `board` is updated once due SRLs are published, most urgent first, or another server leads. At
     the end, work in progress is completed. Requests of this server's workers are always served.
     """
-    ports = _wait_for_ports(partial(_is_over, stop, board))
-    if ports is None:
-        return
+    ports, is_logged = None, False
+    while ports is None:
+        try:
+            ports = wiring.from_environment()
+        except DataCorrupt:
+            raise
+        except Unavailable:
+            # If the process failed instead, the supervisor would restart it after longer pauses.
+            if not is_logged:
+                _log.exception("the store does not respond; retrying")
+            is_logged = True
+            if _is_over(stop, board, leader.RENEW_SECONDS):
+                return
     requests = threading.Thread(
         target=publications.take, args=(stop, wiring.from_environment), name="asked", daemon=True
     )
@@ -60,25 +70,6 @@ def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
         except Exception:  # noqa: BLE001 (the next test follows)
             if was_writable:
                 _log.exception("the store cannot be written; retrying")
-
-
-def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
-    """Return the ports once the store responds, or None if this process must end first.
-
-    If the process failed instead, the supervisor would restart it after increasing pauses.
-    """
-    is_logged = False
-    while True:
-        try:
-            return wiring.from_environment()
-        except DataCorrupt:
-            raise
-        except Unavailable:
-            if not is_logged:
-                _log.exception("the store does not respond; retrying")
-            is_logged = True
-            if is_over(leader.RENEW_SECONDS):
-                return None
 
 
 def lead(leading: LeaderElection, ports: Ports, stop: int, board: ProcessStatus) -> None:

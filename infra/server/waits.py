@@ -83,6 +83,16 @@ class Waits:
         self.wait(name, pause)
         return pause
 
+    @contextmanager
+    def watch(self, name: str) -> Iterator[None]:
+        """Make this tenant wait if the block fails. Its exceptions are logged, not raised."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            self.fail(name, error)
+        else:
+            self.end(name)
+
     def end(self, name: str) -> None:
         """Remove the wait of this tenant, after a success."""
         self._until.pop(name, None)

@@ -81,28 +81,29 @@ class WebhookDispatcher(Duty):
                 if signal.tenant_id:
                     self._queue(signal.tenant_id)
 
-    def _queue(self, whose: str) -> None:
-        """Queue webhooks that may have pending events."""
-        try:
-            names = self._due_webhook_ids(whose)
-        except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
-            self._failing.add(whose, error)
-            self._later.add(whose)
-            return
-        self._failing.end(whose)
-        self._queued |= dict.fromkeys(names)
+    def _queue(self, name: str) -> None:
+        """Queue webhooks that may have pending events.
 
-    def _due_webhook_ids(self, whose: str) -> list[str]:
-        """Return the selected webhooks: due webhooks, all, one tenant's, or a single webhook."""
-        if whose == _DUE:
-            return dispatch.due(self._ports)
-        if whose == ALL:
-            # Query each tenant separately, because the failure of one must not affect the others.
-            for tenant_id in list(tenants.identifiers(self._ports)):
-                self._queue(tenant_id)
-            return []
-        is_webhook = dispatch.parts(whose)[1]
-        return [whose] if is_webhook else dispatch.of_tenant(self._ports, whose)
+        `name` selects the due webhooks, all, the webhooks of a tenant, or a single webhook.
+        """
+        webhook_ids: list[str] = []
+        try:
+            if name == ALL:
+                # Query each tenant separately, because one failure must not affect the others.
+                for tenant_id in list(tenants.identifiers(self._ports)):
+                    self._queue(tenant_id)
+            elif name == _DUE:
+                webhook_ids = dispatch.due(self._ports)
+            elif dispatch.parts(name)[1]:
+                webhook_ids = [name]
+            else:
+                webhook_ids = dispatch.of_tenant(self._ports, name)
+        except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
+            self._failing.add(name, error)
+            self._later.add(name)
+            return
+        self._failing.end(name)
+        self._queued |= dict.fromkeys(webhook_ids)
 
     def _begin(self) -> None:
         """Assign webhooks to idle workers. Tenants with the fewest busy workers come first."""

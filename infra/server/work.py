@@ -119,7 +119,7 @@ class WaitingRequests:
             self._all.remove(future)
 
     async def _follow(self, ports: Ports) -> None:
-        """Poll for changes until no request waits for one."""
+        """Wake requests that have seen another version, until no request waits for a change."""
         feed = listener(ports, CommitKind.FEED)
         try:
             if feed is not None:
@@ -130,7 +130,17 @@ class WaitingRequests:
                 self._wakeup.clear()
                 if not self._waiting:
                     return
-                await self._read(ports)
+                items = await asyncio.to_thread(ports.store.get_many, list(self._waiting))
+                self._last = {address: item.get("version") for address, item in items.items()}
+                changed = [
+                    future
+                    for address, versions in self._waiting.items()
+                    for future, version in versions.items()
+                    if self._last.get(address) != version
+                ]
+                for first in range(0, len(changed), _AT_ONCE):
+                    _wake(changed[first : first + _AT_ONCE])
+                    await asyncio.sleep(0)
                 await asyncio.sleep(_REST_SECONDS)
         except RescindError:
             # Each request reads again, and responds with the result.
@@ -145,20 +155,6 @@ class WaitingRequests:
     def _wake_task(self, feed: Listener) -> None:
         feed.clear()
         self._wakeup.set()
-
-    async def _read(self, ports: Ports) -> None:
-        """Read all awaited items, and wake the requests that have seen another version."""
-        items = await asyncio.to_thread(ports.store.get_many, list(self._waiting))
-        self._last = {address: item.get("version") for address, item in items.items()}
-        changed = [
-            future
-            for address, seen in self._waiting.items()
-            for future, version in seen.items()
-            if self._last.get(address) != version
-        ]
-        for first in range(0, len(changed), _AT_ONCE):
-            _wake(changed[first : first + _AT_ONCE])
-            await asyncio.sleep(0)
 
 
 def _wake(futures: Iterable[_Future]) -> None:

@@ -43,7 +43,14 @@ def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leave
     partial = (tuple(each[end:]) for each, end in zip(levels, covered, strict=True))
     edge = TreeFrontier(checkpoint.size, tuple(partial))
     findings = len(report.findings)
-    _check_levels(levels, report)
+    for level, (hashes, above) in enumerate(pairwise(levels)):
+        for number, expected in enumerate(above):
+            if merkle.perfect(hashes[number * WIDTH : (number + 1) * WIDTH]) != expected:
+                span = WIDTH ** (level + 1)
+                report.findings.append(
+                    f"tile {level}/{number} (leaves {number * span}..{(number + 1) * span - 1}) "
+                    "differs from the level above"
+                )
     if edge.root() != checkpoint.root and len(report.findings) == findings:
         report.findings.append("the root of the tiles differs from the checkpoint")
     return leaves
@@ -77,18 +84,6 @@ def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
         levels.append(hashes)
         level += 1
     return levels
-
-
-def _check_levels(levels: list[list[bytes]], report: Report) -> None:
-    """Check each full tile against its hash in the level above."""
-    for level, (hashes, above) in enumerate(pairwise(levels)):
-        for number, expected in enumerate(above):
-            if merkle.perfect(hashes[number * WIDTH : (number + 1) * WIDTH]) != expected:
-                span = WIDTH ** (level + 1)
-                report.findings.append(
-                    f"tile {level}/{number} (leaves {number * span}..{(number + 1) * span - 1}) "
-                    "differs from the level above"
-                )
 
 
 def name(data: bytes) -> str:

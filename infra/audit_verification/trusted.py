@@ -71,12 +71,10 @@ class TrustedLog:
         else:
             report.witnessed = witnessed.size
             check_history(leaves, stated, witnessed, report)
-            _check_seen(leaves, witnessed.size, now, report)
-
-
-def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> None:
-    """Check that the witnesses cosigned all leaves except the newest ones."""
-    for index, data in enumerate(leaves.data[size:], size):
-        if EntryCommitment.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
-            report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")
-            return
+            # The witnesses must have cosigned all leaves except the newest ones.
+            for index, data in enumerate(leaves.data[witnessed.size :], witnessed.size):
+                if EntryCommitment.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
+                    report.findings.append(
+                        f"leaf {index} is an hour old, and no quorum has signed it"
+                    )
+                    break

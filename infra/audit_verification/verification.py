@@ -52,7 +52,7 @@ class Statements:
         """
         for each in entries:
             with suppress(DataCorrupt, KeyError, ValueError):
-                self._note(each, leaf(each))
+                self._add(each, leaf(each))
             yield each
 
     def compare(self, is_absent: Callable[[int], bool], report: Report) -> None:
@@ -77,7 +77,7 @@ class Statements:
                         f"{names}, but entries name {named[shard]}"
                     )
 
-    def _note(self, entry: Item, leaf: int) -> None:
+    def _add(self, entry: Item, leaf: int) -> None:
         action, details = entry.get("action"), _map(entry.get("details"))
         if action == AuditAction.AUDIT_LOG_STATEMENT:
             if str(details.get("generation")) != self.generation:
@@ -105,10 +105,6 @@ def _map(value: Value) -> Item:
 
 def _shard(details: Item) -> int:
     return revocations.shard_number(str(details["warrant_id"]))
-
-
-_ROTATION: Final = "audit_log.rotate_key"
-_BEGUN: Final = "audit_log.start_generation"
 
 
 def verify(
@@ -157,7 +153,7 @@ def verify(
     entries = index.check_entries(creations.collect(source.entries()), now())
     for entry in statements.collect(entries, index.leaf):
         new_keys.add(_introduced_key(entry))
-        if entry.get("action") == _BEGUN:
+        if entry.get("action") == "audit_log.start_generation":
             recovery = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
             recoveries[str(entry.get("resource_id"))] = recovery
     for each in checkpoints:
@@ -173,10 +169,10 @@ def verify(
     return report, Pin(note, _trusted_keys(signed, pins, new_keys)) if is_continued else None
 
 
-def _introduced_key(item: Item) -> str | None:
+def _introduced_key(entry: Item) -> str | None:
     """Return the base64 public key of an audit signer that an entry introduces, or None."""
-    details = item.get("details")
-    if item.get("action") != _ROTATION or not isinstance(details, dict):
+    details = entry.get("details")
+    if entry.get("action") != "audit_log.rotate_key" or not isinstance(details, dict):
         return None
     return str(details.get("public_key"))
 

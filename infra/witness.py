@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -44,68 +44,12 @@ _PATIENCE_SECONDS: Final = 10.0
 _SIZE: Final = "text/x.tlog.size"
 
 
-class SignedTree(NamedTuple):
-    """The last tree of a log that the witness signed: its size and root hash."""
-
-    size: int = 0
-    root: bytes = merkle.EMPTY
-
-
 class NotCosigned(Exception):
     """The checkpoint is not signed. The status and the message form the response."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
-    """Return the request in a body, and its checkpoint. Raises `NotCosigned`."""
-    try:
-        submission = AddCheckpointRequest.parse(body)
-        return submission, Checkpoint.parse(submission.note)
-    except ValueError:
-        raise NotCosigned(
-            HTTPStatus.BAD_REQUEST, "the request is not a tlog-witness request"
-        ) from None
-
-
-def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
-    """Return the lines of the note that are signatures by these keys of the log.
-
-    `keys` is empty if the log is unknown. Raises `NotCosigned` if there is no such signature, or if
-    any is invalid.
-    """
-    if not keys:
-        raise NotCosigned(HTTPStatus.NOT_FOUND, "the log is unknown to this witness")
-    text, lines = checkpoint.text_of(note).encode(), ""
-    for key in keys:
-        for each in checkpoint.signatures(note, key):
-            if not is_signed(text, each, public_key=key.public_key):
-                raise NotCosigned(HTTPStatus.FORBIDDEN, "a signature is invalid")
-            lines += key.line(each)
-    if not lines:
-        raise NotCosigned(
-            HTTPStatus.FORBIDDEN, "the checkpoint lacks a signature of a known key of the log"
-        )
-    return lines
-
-
-def check_extends(
-    add_checkpoint_request: AddCheckpointRequest, stated: Checkpoint, last: SignedTree
-) -> None:
-    """Check that the tree extends the last signed tree. Raises `NotCosigned`."""
-    if add_checkpoint_request.old > stated.size:
-        raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size exceeds the new size")
-    if add_checkpoint_request.old != last.size:
-        raise NotCosigned(HTTPStatus.CONFLICT, f"{last.size}\n")
-    unprocessable = HTTPStatus.UNPROCESSABLE_ENTITY
-    if not stated.size and stated.root != merkle.EMPTY:
-        raise NotCosigned(unprocessable, "the root hash of the empty tree is wrong")
-    if not merkle.extends(
-        last.size, last.root, stated.size, stated.root, add_checkpoint_request.proof
-    ):
-        raise NotCosigned(unprocessable, "the tree does not extend the last signed tree")
 
 
 class WitnessIdentity(NamedTuple):
@@ -159,16 +103,13 @@ class WitnessStore:
             rows = db.execute("SELECT key FROM keys WHERE origin = ?", (origin,)).fetchall()
         return [NoteKey.parse(key) for (key,) in rows]
 
-    def note(self, origin: str) -> str | None:
-        """Return the newest signed checkpoint of a log, or None."""
+    def note(self, log: str) -> str | None:
+        """Return the newest signed checkpoint of a log, by the SHA-256 of its origin, or None."""
         with closing(_connect(self._path)) as db:
-            row = db.execute("SELECT note FROM signed WHERE origin = ?", (origin,)).fetchone()
-        return None if row is None else str(row[0])
-
-    def origins(self) -> list[str]:
-        """Return the origins of the logs that have a signed checkpoint."""
-        with closing(_connect(self._path)) as db:
-            return [origin for (origin,) in db.execute("SELECT origin FROM signed")]
+            for origin, note in db.execute("SELECT origin, note FROM signed"):
+                if hashlib.sha256(origin.encode()).hexdigest() == log:
+                    return str(note)
+        return None
 
     def cosign(self, submission: AddCheckpointRequest, tree: Checkpoint, lines: str) -> str:
         """Return the cosignature line for a tree, after the tree is stored durably.
@@ -179,8 +120,17 @@ class WitnessStore:
         name, seed = self.identity
         with self._write() as db:
             query = "SELECT size, root FROM signed WHERE origin = ?"
-            row = db.execute(query, (tree.origin,)).fetchone()
-            check_extends(submission, tree, SignedTree() if row is None else SignedTree(*row))
+            last = db.execute(query, (tree.origin,)).fetchone()
+            last_size, last_root = last or (0, merkle.EMPTY)
+            if submission.old > tree.size:
+                raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size exceeds the new size")
+            if submission.old != last_size:
+                raise NotCosigned(HTTPStatus.CONFLICT, f"{last_size}\n")
+            unprocessable = HTTPStatus.UNPROCESSABLE_ENTITY
+            if not tree.size and tree.root != merkle.EMPTY:
+                raise NotCosigned(unprocessable, "the root hash of the empty tree is wrong")
+            if not merkle.extends(last_size, last_root, tree.size, tree.root, submission.proof):
+                raise NotCosigned(unprocessable, "the tree does not extend the last signed tree")
             line = witnesses.cosign(submission.note, name, datetime.now(UTC), seed=seed)
             values = (tree.origin, tree.size, tree.root, f"{tree.text}\n{lines}{line}")
             db.execute("INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", values)
@@ -236,7 +186,7 @@ def application(memory: WitnessStore) -> Starlette:
         return PlainTextResponse(line)
 
     async def checkpoint(request: Request) -> Response:
-        note = await run_in_threadpool(_newest, memory, request.path_params["log"])
+        note = await run_in_threadpool(memory.note, request.path_params["log"])
         if note is None:
             return PlainTextResponse("no checkpoint of this log was signed", HTTPStatus.NOT_FOUND)
         return PlainTextResponse(note)
@@ -250,16 +200,25 @@ def sign(memory: WitnessStore, body: bytes) -> str:
 
     Raises `NotCosigned`.
     """
-    submission, stated = parse_submission(body)
-    lines = signed_by(submission.note, memory.keys(stated.origin))
-    return memory.cosign(submission, stated, lines)
-
-
-def _newest(memory: WitnessStore, log: str) -> str | None:
-    for origin in memory.origins():
-        if hashlib.sha256(origin.encode()).hexdigest() == log:
-            return memory.note(origin)
-    return None
+    try:
+        submission = AddCheckpointRequest.parse(body)
+        tree = Checkpoint.parse(submission.note)
+    except ValueError:
+        problem = "the request is not a tlog-witness request"
+        raise NotCosigned(HTTPStatus.BAD_REQUEST, problem) from None
+    keys = memory.keys(tree.origin)
+    if not keys:
+        raise NotCosigned(HTTPStatus.NOT_FOUND, "the log is unknown to this witness")
+    text, lines = checkpoint.text_of(submission.note).encode(), ""
+    for key in keys:
+        for each in checkpoint.signatures(submission.note, key):
+            if not is_signed(text, each, public_key=key.public_key):
+                raise NotCosigned(HTTPStatus.FORBIDDEN, "a signature is invalid")
+            lines += key.line(each)
+    if not lines:
+        problem = "the checkpoint lacks a signature of a known key of the log"
+        raise NotCosigned(HTTPStatus.FORBIDDEN, problem)
+    return memory.cosign(submission, tree, lines)
 
 
 async def _body(request: Request) -> bytes:

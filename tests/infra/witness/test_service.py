@@ -165,13 +165,14 @@ def test_a_malformed_request_is_refused(client: TestClient, body: bytes) -> None
 
 def test_it_shows_what_it_signed_last(client: TestClient, memory: WitnessStore) -> None:
     """LOG-33, F802g: The newest checkpoint is served with the signatures that were verified."""
-    path = f"/{hashlib.sha256(ORIGIN.encode()).hexdigest()}/checkpoint"
+    log = hashlib.sha256(ORIGIN.encode()).hexdigest()
+    path = f"/{log}/checkpoint"
     assert client.get(path).status_code == 404
     junk = TRUE.note(3) + "— junk AAAA\n"
     status, line = post(client, AddCheckpointRequest(0, (), junk).encode())
     assert status == 200
     assert client.get(path).text == TRUE.note(3) + line
-    assert WitnessStore.open(memory_folder(memory), None).note(ORIGIN) == TRUE.note(3) + line
+    assert WitnessStore.open(memory_folder(memory), None).note(log) == TRUE.note(3) + line
 
 
 def memory_folder(memory: WitnessStore) -> Path:

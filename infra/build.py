@@ -142,7 +142,26 @@ def build(
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as folder:
         new, old = Path(folder, "new"), Path(folder, "old")
-        _write_artefact(new, target, compiler, root)
+        print(f"Installing wheels for {target.architecture}, Python {version}", flush=True)
+        new.mkdir()
+        install(root / "requirements.lock", new, target)
+        _remove_unused_files(new)
+        for name in _SOURCES:
+            shutil.copytree(root / name, new / name, ignore=_UNUSED_SOURCES)
+        target.write(new)
+        if compiler is None:
+            print(
+                f"No python{version} on PATH, so bytecode is left out: each cold start compiles "
+                "every module, which takes seconds. --interpreter names one.",
+                file=sys.stderr,
+            )
+        else:
+            print(f"Compiling with {compiler}", flush=True)
+            add_bytecode(new, compiler)
+        # The same times and modes make builds reproducible, and the files readable for Lambda.
+        for path in (new, *new.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+            os.utime(path, (_MOMENT, _MOMENT))
         if output.exists():
             output.rename(old)
         new.rename(output)
@@ -179,29 +198,6 @@ def find_python(version: str) -> str | None:
     """Return the path of an interpreter of this version: the running one, or one on PATH."""
     paths = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
     return next(filter(None, paths), None)
-
-
-def _write_artefact(app: Path, target: Target, compiler: str | None, root: Path) -> None:
-    print(f"Installing wheels for {target.architecture}, Python {target.python}", flush=True)
-    app.mkdir()
-    install(root / "requirements.lock", app, target)
-    _remove_unused_files(app)
-    for name in _SOURCES:
-        shutil.copytree(root / name, app / name, ignore=_UNUSED_SOURCES)
-    target.write(app)
-    if compiler is None:
-        print(
-            f"No python{target.python} on PATH, so bytecode is left out: each cold start compiles "
-            "every module, which takes seconds. --interpreter names one.",
-            file=sys.stderr,
-        )
-    else:
-        print(f"Compiling with {compiler}", flush=True)
-        add_bytecode(app, compiler)
-    # The same times and modes make builds reproducible, and the files readable for Lambda.
-    for path in (app, *app.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-        os.utime(path, (_MOMENT, _MOMENT))
 
 
 def _remove_unused_files(app: Path) -> None:

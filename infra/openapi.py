@@ -103,12 +103,22 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in _PARTS["tags"].items()],
         routes=routes,
     )
+    schemas = openapi["components"]["schemas"]
     for route in routes:
         for method in route.methods or ():
             operation = openapi["paths"][route.path_format][method.lower()]
             _complete(operation, route)
-            _name_successes(operation["responses"], openapi["components"]["schemas"])
-    openapi["components"] = _components(openapi["components"]["schemas"])
+            # Describe successful responses by their content.
+            for response in operation["responses"].values():
+                if response.get("description") == "Successful Response":
+                    body = response.get("content", {}).get("application/json", {}).get("schema", {})
+                    schema = schemas.get(body.get("$ref", "").split("/")[-1])
+                    response["description"] = (
+                        "The request succeeded; the response has no body"
+                        if schema is None
+                        else schema["description"].removesuffix(".")
+                    )
+    openapi["components"] = _components(schemas)
     cleaned: dict[str, Any] = _clean_schema(openapi)
     return dict(sorted(cleaned.items()))
 
@@ -176,20 +186,6 @@ def _add_idempotency(document: dict[str, Any], reasons: dict[str, str]) -> None:
             "schema": {"type": "string", "const": "true"},
         }
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), repeated["conflict"]]))
-
-
-def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Describe successful responses by their content."""
-    for response in responses.values():
-        if response.get("description") == "Successful Response":
-            body = response.get("content", {}).get("application/json", {}).get("schema", {})
-            schema = schemas.get(body.get("$ref", "").split("/")[-1])
-            words = (
-                "The request succeeded; the response has no body."
-                if schema is None
-                else schema["description"]
-            )
-            response["description"] = words.removesuffix(".")
 
 
 def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:

@@ -54,8 +54,7 @@ def main() -> int:
         if arguments.step == "version":
             check_version(_ROOT, arguments.tag)
         elif arguments.step == "pack":
-            _pack_module(arguments.folder, arguments.dist)
-            _pack_manifests(arguments.folder, arguments.dist)
+            _pack(arguments.folder, arguments.dist)
         else:
             check(arguments.dist, arguments.folder)
     except ReleaseRefused as error:
@@ -238,35 +237,26 @@ def _serve(rescind: Path, folder: Path) -> None:
             process.terminate()
 
 
-def _pack_module(tree: Path, dist: Path) -> None:
-    """Pack the Go module as Go does: files below the module path and version, and the license."""
-    source = tree / _GO
+def _pack(tree: Path, dist: Path) -> None:
+    """Pack the Go module as Go does, and the manifests with this version's image.
+
+    Go packs the files below the module path and version, and the license. Users add settings and a
+    namespace to the manifests with an overlay.
+    """
+    source, version = tree / _GO, tags(__version__)[0]
     files = {str(each.relative_to(source)): each for each in source.rglob("*") if each.is_file()}
     files.setdefault("LICENSE", tree / "LICENSE")
-    version = tags(__version__)[0]
-    packed = {f"{_MODULE}@{version}/{name}": each.read_bytes() for name, each in files.items()}
-    _pack_archive(dist / f"rescind-go-{__version__}.zip", packed)
-
-
-def _pack_manifests(tree: Path, dist: Path) -> None:
-    """Pack the manifests with this version's image.
-
-    Users add settings and a namespace with an overlay.
-    """
-    image = f"{_IMAGE}:{__version__}"
-    packed = {}
+    module = {f"{_MODULE}@{version}/{name}": each.read_bytes() for name, each in files.items()}
+    manifests = {}
     for pattern in _MANIFESTS:
         for each in tree.glob(pattern):
-            name = str(each.relative_to(tree / "infra"))
-            packed[name] = _NAMED_IMAGE.sub(image, each.read_text()).encode()
-    _pack_archive(dist / f"rescind-manifests-{__version__}.zip", packed)
-
-
-def _pack_archive(file: Path, content: Mapping[str, bytes]) -> None:
-    """Pack files reproducibly, in a fixed order and with a fixed time."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name in sorted(content):
-            archive.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
+            text = _NAMED_IMAGE.sub(f"{_IMAGE}:{__version__}", each.read_text())
+            manifests[str(each.relative_to(tree / "infra"))] = text.encode()
+    # The fixed order and the fixed time make the archives reproducible.
+    for name, content in (("go", module), ("manifests", manifests)):
+        with zipfile.ZipFile(dist / f"rescind-{name}-{__version__}.zip", "w") as archive:
+            for path in sorted(content):
+                archive.writestr(zipfile.ZipInfo(path), content[path], zipfile.ZIP_DEFLATED)
 
 
 def _content(wheel: Path) -> dict[str, bytes]:

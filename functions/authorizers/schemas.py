@@ -76,22 +76,19 @@ FEATURES_MAX: Final = 5
 # The longest base64 of a payload, with room for a payload that is rejected as too large (TRUST-10).
 _BASE64_MAX: Final = 8192
 
-# A registration is stored in one item of at most 2.25 KB (FLEET-3).
-_NAME_BYTES_MAX: Final = 255
 WORD_BYTES_MAX: Final = 64
 METADATA_BYTES_MAX: Final = 512
 
 
-def _short(value: str) -> str:
-    if len(value.encode()) > _NAME_BYTES_MAX:
-        raise ValueError(f"must have at most {_NAME_BYTES_MAX} bytes as UTF-8")
-    return value
+def _at_most(size: int) -> AfterValidator:
+    """Return a validator for a text of at most `size` bytes."""
 
+    def check(value: str) -> str:
+        if len(value.encode()) > size:
+            raise ValueError(f"must have at most {size} bytes as UTF-8")
+        return value
 
-def _word(value: str) -> str:
-    if len(value.encode()) > WORD_BYTES_MAX:
-        raise ValueError(f"must have at most {WORD_BYTES_MAX} bytes as UTF-8")
-    return value
+    return AfterValidator(check)
 
 
 def _metadata(value: dict[str, str]) -> dict[str, str]:
@@ -117,16 +114,15 @@ def _each_once(value: list["RelayedReport"]) -> list["RelayedReport"]:
     return value
 
 
-ShortName = Annotated[Name, AfterValidator(_short)]
-Word = Annotated[Name, AfterValidator(_word)]
+# A registration is stored in one item of at most 2.25 KB (FLEET-3).
+ShortName = Annotated[Name, _at_most(255)]
+Word = Annotated[Name, _at_most(WORD_BYTES_MAX)]
 Features = Annotated[
     list[Annotated[str, Field(pattern="^[a-z-]{1,32}$")]], Field(max_length=FEATURES_MAX)
 ]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
 AuthorizerId = Annotated[str, field("Identifier of the authorizer.", **identifier(AUTHORIZER))]
-Identifiers = list[str]
-
 
 FeedSequence = Annotated[
     int, field("Sequence of the newest feed entry; 0 if there is none.", minimum=0)
@@ -144,7 +140,6 @@ ReportedStatus = Annotated[
 ]
 # A text that is stored as empty if it is absent.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
-HexOrNull = Annotated[str | None, BeforeValidator(lambda value: value.hex() or None)]
 
 
 class OpenBody(BaseModel):
@@ -340,11 +335,11 @@ class RegisteredAuthorizer(Pace):
     @classmethod
     def of(cls, registration: Registration) -> Self:
         """Return the body for a registration."""
-        found = registration.authorizer
+        authorizer = registration.authorizer
         return cls(
-            id=found.id,
-            key_verified=found.key_verified,
-            last_number=found.number,
+            id=authorizer.id,
+            key_verified=authorizer.key_verified,
+            last_number=authorizer.number,
             **pace(registration.numbers),
         )
 
@@ -416,10 +411,8 @@ class ReportsResponse(Pace):
     @classmethod
     def of(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
         """Return the body for the outcomes of the reports with these identifiers."""
-        pairs = zip(ids, reports.outcomes, strict=True)
-        results = [ReportResult.of(each, outcome) for each, outcome in pairs]
         return cls(
-            results=results,
+            results=[ReportResult.of(*each) for each in zip(ids, reports.outcomes, strict=True)],
             feed_sequence=reports.latest or 0,
             srl_version=native_version(reports.latest),
             **pace(reports.numbers),
@@ -448,7 +441,7 @@ class AuthorizerBody(RecordBody):
         "seconds."
     )
     sequence: int | None = field("Sequence of the last applied feed entry; null if there is none.")
-    chain: HexOrNull = field(
+    chain: Annotated[str | None, BeforeValidator(lambda value: value.hex() or None)] = field(
         "Reported chain hash at `sequence`, in hexadecimal; null if not reported."
     )
     verified_at: MomentOut | None = field(
@@ -489,14 +482,10 @@ class AuthorizerBody(RecordBody):
     @classmethod
     def from_status(cls, status: AuthorizerStatus, newest: PublishedEntry | None) -> Self:
         """Return the body for the state of an authorizer at the newest entry."""
-        authorizer, last = status.authorizer, 0 if newest is None else newest.sequence
-        lag_entries = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
-        told = {
-            "enforcement": status.enforcement,
-            "fail_closed_at": status.fail_closed_at,
-            "lag_entries": lag_entries,
-        }
-        return cls.of(authorizer).model_copy(update=told)
+        body, last = cls.of(status.authorizer), 0 if newest is None else newest.sequence
+        body.enforcement, body.fail_closed_at = status.enforcement, status.fail_closed_at
+        body.lag_entries = None if body.sequence is None else max(0, last - body.sequence)
+        return body
 
 
 class AuthorizerList(PageBody):
@@ -511,7 +500,7 @@ class AuthorizerList(PageBody):
     issued_at: MomentOut | None = optional(
         "Publication time of the newest feed entry; absent if there is none."
     )
-    removed: Identifiers | None = optional(
+    removed: list[str] | None = optional(
         "Identifiers of authorizers that were removed since `changed_since`, or did not report "
         "for 30 days. An identifier may be repeated."
     )
@@ -569,12 +558,11 @@ class AuthorizerQuery(PageQuery):
     def read_cursor(self, caller: Caller) -> ListingCursor | None:
         """Return the position in `changed_since`. Raises `InvalidRequest`."""
         try:
-            found = self.tokens(caller).position
+            position = self.tokens(caller).position
         except InvalidRequest:
-            raise InvalidRequest(
-                "changed_since: must be the value of an earlier response."
-            ) from None
-        return None if found is None else ListingCursor.parse(found)
+            problem = "changed_since: must be the value of an earlier response."
+            raise InvalidRequest(problem) from None
+        return None if position is None else ListingCursor.parse(position)
 
 
 class FleetSummaryBody(RecordBody):
@@ -618,7 +606,4 @@ class FleetSummaryBody(RecordBody):
 
 def pace(numbers: RegistrationCounts) -> dict[str, int]:
     """Return the fields that specify when authorizers report."""
-    return {
-        "report_after_seconds": numbers.report_after_seconds,
-        "jitter_seconds": numbers.jitter_seconds,
-    }
+    return {name: getattr(numbers, name) for name in Pace.model_fields}

@@ -1,7 +1,7 @@
 """Bodies of stock authorizers and of the native signer (NATIVE-2, NATIVE-6, NATIVE-7)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -20,14 +20,15 @@ from functions.authorizers.schemas import (
 from shared.model import text
 from shared.model.fleet.authorizers import native_version
 from shared.model.fleet.heartbeats import AuthorizerDescription
-from shared.model.fleet.native import NativeSigner
 from shared.model.identifiers import SIGNING_KEY
 from shared.operations.fleet.authorizers import HeartbeatAnswer
-from shared.operations.fleet.stale import SignedEvent, StockCounts
+from shared.operations.fleet.stale import SignedEvent
 from shared.web.fields import (
     BASE64,
     MomentOut,
+    RecordBody,
     ResponseBody,
+    attribute,
     example,
     field,
     identifier,
@@ -43,16 +44,14 @@ _ENVIRONMENT: Final = ("agent_id", "environment")
 _ENVIRONMENTS: Final = ("k8s_", "cloud_")
 
 
-def _or_none(value: object) -> object:
+def _or_none(value: object) -> str | None:
     """Return a storable text, cut to the maximum bytes; None for anything else."""
+    if not isinstance(value, str):
+        return None
     try:
-        return text.name(_cut(value)) if isinstance(value, str) else None
+        return text.name(value.encode(errors="ignore")[:WORD_BYTES_MAX].decode(errors="ignore"))
     except ValueError:
         return None
-
-
-def _cut(value: str) -> str:
-    return value.encode(errors="ignore")[:WORD_BYTES_MAX].decode(errors="ignore")
 
 
 def _hex(value: str) -> str:
@@ -86,28 +85,25 @@ class RegisterStockAuthorizer(OpenBody):
 
     def description(self) -> AuthorizerDescription:
         """Return the argument of the operation."""
-        kept, left = dict[str, str](), METADATA_BYTES_MAX
-        for name, value in self._storable_texts():
-            left -= len(name.encode()) + len(value.encode())
-            if left < 0:
-                break
-            kept[name] = value
-        return AuthorizerDescription(
-            self.name, self.type or "", self.version or "", self.public_key or "", kept
-        )
-
-    def _storable_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the storable texts, without other types and without control characters."""
-        more = {
+        labels = {
             name: value
             for name, value in (self.model_extra or {}).items()
             if name in _ENVIRONMENT or name.startswith(_ENVIRONMENTS)
         }
-        given = self.metadata if isinstance(self.metadata, Mapping) else {}
-        for name, value in (more | dict(given)).items():
-            pair = _or_none(name), _or_none(value)
-            if pair[0] is not None and pair[1] is not None:
-                yield str(pair[0]), str(pair[1])
+        labels |= dict(self.metadata) if isinstance(self.metadata, Mapping) else {}
+        metadata, left = dict[str, str](), METADATA_BYTES_MAX
+        for pair in labels.items():
+            # Other types and control characters cannot be stored.
+            name, value = map(_or_none, pair)
+            if name is None or value is None:
+                continue
+            left -= len(name.encode()) + len(value.encode())
+            if left < 0:
+                break
+            metadata[name] = value
+        return AuthorizerDescription(
+            self.name, self.type or "", self.version or "", self.public_key or "", metadata
+        )
 
 
 class StockHeartbeatResponse(Pace):
@@ -148,7 +144,7 @@ class StockEvent(OpenBody):
         return SignedEvent(self.signing_payload, self.signature)
 
 
-class CountedEvents(ResponseBody):
+class CountedEvents(RecordBody):
     """The counts of a batch of events."""
 
     model_config = example(accepted=100, rejected=0)
@@ -160,11 +156,6 @@ class CountedEvents(ResponseBody):
         "Number of events without a valid signature by the registered key.", minimum=0
     )
 
-    @classmethod
-    def of(cls, counts: StockCounts) -> Self:
-        """Return the body for these numbers."""
-        return cls(**counts._asdict())
-
 
 class NativeSrl(ResponseBody):
     """The native list."""
@@ -175,7 +166,7 @@ class NativeSrl(ResponseBody):
     version: int = field("Sequence of the last feed entry in the list, plus one.", minimum=1)
 
 
-class NativeKey(ResponseBody):
+class NativeKey(RecordBody):
     """The key that signs native lists."""
 
     model_config = example(
@@ -186,22 +177,12 @@ class NativeKey(ResponseBody):
         created_at="2026-11-21T12:00:00Z",
     )
 
-    key_id: str = field("Identifier of the key.", **identifier(SIGNING_KEY))
+    key_id: str = attribute("id", "Identifier of the key.", **identifier(SIGNING_KEY))
     algorithm: str = field("Algorithm of the key. Always `Ed25519`.")
     public_key: str = field("Base64 of the 32-byte public key.", **BASE64)
-    public_key_hex: str = field(
+    public_key_hex: Annotated[str, BeforeValidator(bytes.hex)] = attribute(
+        "public_bytes",
         "The public key in hexadecimal. It must come first in `TENUO_TRUSTED_KEYS`.",
         pattern="^[0-9a-f]{64}$",
     )
     created_at: MomentOut = field("Time of creation.")
-
-    @classmethod
-    def of(cls, signer: NativeSigner) -> Self:
-        """Return the body for a signer."""
-        return cls(
-            key_id=signer.id,
-            algorithm=signer.algorithm,
-            public_key=signer.public_key,
-            public_key_hex=signer.public_bytes.hex(),
-            created_at=signer.created_at,
-        )

@@ -32,8 +32,6 @@ from shared.web.fields import (
     sample,
 )
 
-# Strict mode would reject the text of an enumeration member.
-OneAction = Annotated[BatchAction, Field(strict=False)]
 BatchId = Annotated[str, is_of(BATCH), WithJsonSchema({"type": "string", **identifier(BATCH)})]
 OneRevocation = Annotated[
     str, is_of(REVOCATION), WithJsonSchema({"type": "string", **identifier(REVOCATION)})
@@ -50,8 +48,9 @@ class BatchRevocations(RequestBody):
         batch_id=sample(BATCH),
     )
 
-    action: OneAction = Field(
-        description="`revoke` or `unrevoke`. An unrevoked warrant is valid again."
+    # Strict mode would reject the text of an enumeration member.
+    action: Annotated[BatchAction, Field(strict=False)] = field(
+        "`revoke` or `unrevoke`. An unrevoked warrant is valid again."
     )
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] | None = (
         omittable(
@@ -83,12 +82,11 @@ class BatchRevocations(RequestBody):
         """Return the batch request. Raises `InvalidRequest` if the fields contradict each other."""
         by_revocation = self.revocation_ids is not None
         revokes = self.action is BatchAction.REVOKE
-        given = self.warrant_ids, self.revocation_ids
         if revokes and (self.warrant_ids is None or by_revocation):
             raise InvalidRequest(
                 "warrant_ids: is required with revoke, and revocation_ids must be omitted."
             )
-        if given.count(None) != 1:
+        if (self.warrant_ids is not None) == by_revocation:
             raise InvalidRequest("body: pass either warrant_ids or revocation_ids.")
         if not revokes and self.warrant_expires_at is not None:
             raise InvalidRequest("warrant_expires_at: must be omitted with unrevoke.")
@@ -134,14 +132,14 @@ class RevocationChange(ResponseBody):
     @classmethod
     def of(cls, result: BatchResult) -> Self:
         """Return the body for a result."""
-        failed = result.error
+        error = result.error
         return cls(
             id=result.id,
             outcome=result.outcome,
             revocation_id=result.revocation_id,
             warrant_id=result.warrant_id,
-            code=None if failed is None else code_of(failed),
-            message=None if failed is None else message_of(failed),
+            code=None if error is None else code_of(error),
+            message=None if error is None else message_of(error),
         )
 
 
@@ -166,14 +164,7 @@ class RevocationChanges(ResponseBody):
         results=[
             {"id": "svc_wrt_laptop-17", "outcome": "revoked", "revocation_id": sample(REVOCATION)},
         ],
-        counts={
-            "revoked": 1,
-            "already_revoked": 0,
-            "extended": 0,
-            "unrevoked": 0,
-            "not_revoked": 0,
-            "failed": 0,
-        },
+        counts=dict.fromkeys(BatchOutcome, 0) | {"revoked": 1},
     )
 
     batch_id: str = field("Identifier of the batch.", **identifier(BATCH))

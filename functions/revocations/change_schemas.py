@@ -147,17 +147,10 @@ class _LaggingBody(ResponseBody):
     @classmethod
     def from_status(cls, status: AuthorizerStatus, **more: object) -> Self:
         """Return the body for an authorizer, with the fields of `more`."""
-        found = status.authorizer
-        return cls.model_validate(
-            {
-                "id": found.id,
-                "name": found.name,
-                "enforcement": status.enforcement,
-                "last_seen_at": found.last_seen_at,
-                "fail_closed_at": status.fail_closed_at,
-                **more,
-            }
-        )
+        authorizer = status.authorizer
+        members = {name: getattr(authorizer, name) for name in ("id", "name", "last_seen_at")}
+        members |= {"enforcement": status.enforcement, "fail_closed_at": status.fail_closed_at}
+        return cls.model_validate(members | more)
 
 
 _LAGGING_AUTHORIZERS: Final = (
@@ -177,11 +170,8 @@ class RevocationLaggingAuthorizer(_LaggingBody):
     @classmethod
     def of(cls, status: AuthorizerStatus) -> Self:
         """Return the body for an authorizer."""
-        found = status.authorizer
-        return cls.from_status(status, key_verified=found.key_verified, sequence=found.sequence)
-
-
-RevocationLaggingAuthorizers = list[RevocationLaggingAuthorizer]
+        is_verified, sequence = status.authorizer.key_verified, status.authorizer.sequence
+        return cls.from_status(status, key_verified=is_verified, sequence=sequence)
 
 
 class RevocationPropagation(ResponseBody):
@@ -230,7 +220,7 @@ class RevocationPropagation(ResponseBody):
     is_verified: bool = field(
         "Whether the propagation is complete and every registered authorizer has a verified key."
     )
-    lagging_authorizers: RevocationLaggingAuthorizers = field(
+    lagging_authorizers: list[RevocationLaggingAuthorizer] = field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
     )
     unregistered: UnregisteredClients
@@ -238,7 +228,7 @@ class RevocationPropagation(ResponseBody):
     @classmethod
     def of(cls, progress: PropagationProgress) -> Self:
         """Return the body for a revocation."""
-        record, traced, found = progress
+        record, traced, propagation = progress
         entry, version = traced.published, traced.srl_version
         return cls(
             revocation_id=record.id,
@@ -247,13 +237,13 @@ class RevocationPropagation(ResponseBody):
             feed=None if entry is None else PropagatedEntry.of(entry),
             srl=None if version is None else PropagatedSrl(version=version),
             ended_at=traced.ended_at,
-            authorizers=AuthorizerCounts.of(found),
-            is_complete=found.is_complete,
-            is_verified=found.is_verified,
+            authorizers=AuthorizerCounts.of(propagation),
+            is_complete=propagation.is_complete,
+            is_verified=propagation.is_verified,
             lagging_authorizers=[
-                RevocationLaggingAuthorizer.of(each) for each in found.lagging_authorizers
+                RevocationLaggingAuthorizer.of(each) for each in propagation.lagging_authorizers
             ],
-            unregistered=[UnregisteredClientBody.of(each) for each in found.unregistered],
+            unregistered=[UnregisteredClientBody.of(each) for each in propagation.unregistered],
         )
 
 
@@ -370,20 +360,16 @@ class LaggingAuthorizer(_LaggingBody):
     @classmethod
     def of(cls, status: AuthorizerStatus, entry: PublishedEntry | None) -> Self:
         """Return the body for an authorizer."""
-        found, lag_entries = status.authorizer, None
-        if entry is not None and found.sequence is not None:
-            lag_entries = max(0, entry.sequence - found.sequence)
+        authorizer, lag_entries = status.authorizer, None
+        if entry is not None and authorizer.sequence is not None:
+            lag_entries = max(0, entry.sequence - authorizer.sequence)
         return cls.from_status(
             status,
-            owner=found.owner,
-            sequence=found.sequence,
+            owner=authorizer.owner,
+            sequence=authorizer.sequence,
             lag_entries=lag_entries,
-            fail_open=found.fail_open,
+            fail_open=authorizer.fail_open,
         )
-
-
-LaggingAuthorizers = list[LaggingAuthorizer]
-CurvePoints = list[tuple[int, EnforcementState]]
 
 
 class ChangeBody(ListedChange):
@@ -433,7 +419,7 @@ class ChangeBody(ListedChange):
         "Time at which the last authorizer was known to enforce the change; null if the change is "
         "not complete."
     )
-    propagation_curve: CurvePoints = field(
+    propagation_curve: list[tuple[int, EnforcementState]] = field(
         "Seconds after `recorded_at` at which each authorizer was known to enforce the change, "
         "with its state, in ascending order. More than 200 points are sampled evenly.",
         maxItems=model.CURVE_MAX,
@@ -442,7 +428,7 @@ class ChangeBody(ListedChange):
         "Whether the times are upper bounds. Authorizers may have enforced the change earlier, "
         "but not later."
     )
-    lagging_authorizers: LaggingAuthorizers = field(
+    lagging_authorizers: list[LaggingAuthorizer] = field(
         _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
     )
     unregistered: UnregisteredClients
@@ -450,34 +436,29 @@ class ChangeBody(ListedChange):
     @classmethod
     def following(cls, progress: ChangeProgress) -> Self:
         """Return the body for a change."""
-        change, entry = progress.change, progress.feed and progress.feed.entry
+        propagation, entry = progress.propagation, progress.feed and progress.feed.entry
         return cls(
-            **ListedChange.of(change).model_dump(),
+            **ListedChange.of(progress.change).model_dump(),
             can_unrevoke=progress.can_unrevoke,
             unrevoked_at=progress.unrevoked_at,
             reach=ChangeReachBody.of(progress.reach),
             feed=progress.feed and ChangeEntry.of_feed(progress.feed),
             srl=None if progress.listed is None else ChangeSrl.of(progress.listed),
             srl_due_at=progress.srl_due_at,
-            authorizers=ChangeCounts.of(progress.propagation),
+            authorizers=ChangeCounts.of(propagation),
             is_complete=progress.is_complete,
             completed_at=progress.completed_at,
             propagation_curve=[*progress.propagation_curve.points],
             is_upper_bound=progress.propagation_curve.is_upper_bound,
             lagging_authorizers=[
-                LaggingAuthorizer.of(each, entry)
-                for each in progress.propagation.lagging_authorizers
+                LaggingAuthorizer.of(each, entry) for each in propagation.lagging_authorizers
             ],
-            unregistered=[
-                UnregisteredClientBody.of(each) for each in progress.propagation.unregistered
-            ],
+            unregistered=[UnregisteredClientBody.of(each) for each in propagation.unregistered],
         )
 
 
 _HITS_MAX: Final = 50
 _LIMIT: Final = decimal("0|[1-9][0-9]{0,8}", must=f"be a whole number from 1 to {_HITS_MAX}")
-
-
 _HIT: Final[dict[str, JsonValue]] = {
     "kind": "signing_key",
     "id": sample(SIGNING_KEY),

@@ -2,16 +2,15 @@
 
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final, NamedTuple, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION, token_id
 from shared.model.revocation_counts import (
     DAYS_MAX,
     HOURLY_DAYS_MAX,
-    RevocationCount,
     RevocationCountSeries,
 )
 from shared.model.revocations import Revocation, RevocationFilters
@@ -34,6 +33,7 @@ from shared.web.fields import (
     TokenPart,
     WarrantId,
     WarrantReferenceBody,
+    attribute,
     example,
     field,
     identifier,
@@ -295,13 +295,6 @@ _DAY: Final[dict[str, JsonValue]] = {"date": "2026-11-21", **_NUMBERS}
 _HOUR: Final[dict[str, JsonValue]] = {"start": "2026-11-21T12:00:00Z", **_NUMBERS}
 
 
-class Window(NamedTuple):
-    """The first and the last day of the counts."""
-
-    start: date
-    end: date
-
-
 class CountInterval(StrEnum):
     """The interval of the counts."""
 
@@ -328,8 +321,11 @@ class CountsQuery(BaseModel):
         """Whether hourly counts are requested."""
         return self.interval is CountInterval.HOUR
 
-    def window(self, now: datetime) -> Window:
-        """Return the days. Raises `InvalidRequest` if they are reversed or too many."""
+    def window(self, now: datetime) -> tuple[date, date]:
+        """Return the first and the last day.
+
+        Raises `InvalidRequest` if they are reversed or too many.
+        """
         most = HOURLY_DAYS_MAX if self.is_hourly else DAYS_MAX
         end = self.to or now.date()
         start = self.from_ or end - timedelta(days=DAYS_DEFAULT - 1)
@@ -337,7 +333,7 @@ class CountsQuery(BaseModel):
             raise InvalidRequest("from: must not be later than to.")
         if end - start >= timedelta(days=most):
             raise InvalidRequest(f"from: must be at most {most - 1} days before to.")
-        return Window(start, end)
+        return start, end
 
 
 class _CountFields(RecordBody):
@@ -359,7 +355,9 @@ class RevocationDay(_CountFields):
 
     model_config = example(**_DAY)
 
-    date: DateOut = field("The day, in UTC.")
+    date: Annotated[DateOut, BeforeValidator(datetime.date)] = attribute(
+        "start", "The day, in UTC."
+    )
 
 
 class RevocationHour(_CountFields):
@@ -386,13 +384,6 @@ class RevocationCounts(RecordBody):
     @classmethod
     def from_counts(cls, counts: RevocationCountSeries, *, hourly: bool) -> Self:
         """Return the body for daily or hourly counts."""
-
-        def numbers(span: RevocationCount) -> dict[str, int | None]:
-            return {"created": span.created, "deleted": span.deleted, "by_key": span.by_key}
-
-        known = counts.counted_since
-        if hourly:
-            hours = [RevocationHour(start=each.start, **numbers(each)) for each in counts.spans]
-            return cls(counted_since=known, days=[], hours=hours)
-        days = [RevocationDay(date=each.start.date(), **numbers(each)) for each in counts.spans]
-        return cls(counted_since=known, days=days)
+        days = [] if hourly else [RevocationDay.of(each) for each in counts.spans]
+        hours = [RevocationHour.of(each) for each in counts.spans] if hourly else None
+        return cls(counted_since=counts.counted_since, days=days, hours=hours)

@@ -1,6 +1,6 @@
 """Signing keys over HTTP (KEY-6)."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Path, Query, Response
 
@@ -31,6 +31,7 @@ from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Cursor, CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored import header
 
 routes = router("Signing keys")
 
@@ -197,27 +198,21 @@ async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> Is
 
 
 _BUNDLE_HEADERS: Final = {
-    "ETag": {
-        "schema": {"type": "string"},
-        "description": "Identifies the response. Send it in `If-None-Match` with the next "
-        "request. It can change without a change of `revision`.",
-    }
+    "ETag": header(
+        "Identifies the response. Send it in `If-None-Match` with the next request. It can change "
+        "without a change of `revision`."
+    )
 }
-_BUNDLE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _BUNDLE_HEADERS},
-    304: {
-        "description": "The bundle has not changed",
-        "headers": _BUNDLE_HEADERS,
-    },
-}
-_BUNDLE_CONDITION: Final = condition("The `ETag` of the last response.")
 
 
 @routes.get(
     "/v1/trust-bundle",
     response_model=TrustBundle,
-    responses=_BUNDLE_RESPONSES,
-    openapi_extra=_BUNDLE_CONDITION,
+    responses={
+        200: {"headers": _BUNDLE_HEADERS},
+        304: {"description": "The bundle has not changed", "headers": _BUNDLE_HEADERS},
+    },
+    openapi_extra=condition("The `ETag` of the last response."),
 )
 @serves(trust_bundle.page)
 async def get_trust_bundle(
@@ -233,14 +228,14 @@ async def get_trust_bundle(
     pages = CursorCodec(request.caller, cursor, "trust-bundle")
     before = pages.position
     current, now = request.run(trust_bundle.revision), request.ports.now()
-    held = list(filter(None, map(BundleVersion.parse, tags(request))))
+    cached = list(filter(None, map(BundleVersion.parse, tags(request))))
     headers = {"Cache-Control": "private, no-cache"}
-    confirmed = next((each for each in held if each.confirms(current.name, now=now)), None)
+    confirmed = next((each for each in cached if each.confirms(current.name, now=now)), None)
     if confirmed is not None:
         return Response(status_code=304, headers=headers | {"ETag": confirmed.etag})
     page = request.run(trust_bundle.page, of=current, before=before)
     response.headers.update(headers)
-    response.headers["ETag"] = BundleVersion.next(current.name, held, now=now).etag
+    response.headers["ETag"] = BundleVersion.next(current.name, cached, now=now).etag
     return TrustBundle.page(current, page, pages)
 
 

@@ -28,8 +28,6 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import WorkKind
 
-_SHA256: Final = "[0-9a-f]{64}"
-
 routes = router("Trust")
 
 
@@ -48,15 +46,16 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _ETAG},
     304: {"description": "The newest trust document has not changed", "headers": _ETAG},
 }
+_KEYS_ETAG: Final = {"ETag": header("Identifies the bytes.")}
 _KEYS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The key bundle",
-        "headers": {"ETag": header("Identifies the bytes.")},
+        "headers": _KEYS_ETAG,
         "content": {BASE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     },
     304: {
         "description": "The key bundle is the same as in `If-None-Match`",
-        "headers": {"ETag": header("Identifies the bytes.")},
+        "headers": _KEYS_ETAG,
     },
     307: {
         "description": "The key bundle is larger than 4 MiB; fetch it from `Location`",
@@ -104,7 +103,7 @@ async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
 
     404: there is no key bundle with this hash, or it was deleted. Poll the feed for the newest.
     """
-    if not re.fullmatch(_SHA256, sha256):
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise NotFound("There is no such key bundle.")
     form, blob = request.run(published_keys.read_key_blob, sha256=bytes.fromhex(sha256))
     return bodies.immutable(request, form, body=lambda: blob)

@@ -10,11 +10,11 @@ from shared.authorizer.formats.documents import SIGNATURES_MAX, SignedDocument
 from shared.authorizer.formats.members import from_base64
 from shared.authorizer.formats.trust import ROOTS_MAX, RootSet
 from shared.errors import InvalidRequest
-from shared.model.trust import TrustHead
 from shared.web.fields import (
     BASE64,
     MomentOut,
     PublicKey,
+    RecordBody,
     RequestBody,
     ResponseBody,
     Signature,
@@ -111,7 +111,7 @@ class PublishTrust(RequestBody):
         return found
 
 
-class PublishedTrust(ResponseBody):
+class PublishedTrust(RecordBody):
     """The newest trust document."""
 
     model_config = example(version=7, pin="9f" * 32, expires_at="2027-05-20T12:00:00Z")
@@ -119,11 +119,6 @@ class PublishedTrust(ResponseBody):
     version: int = field("Version of the document.", minimum=1)
     pin: str = field("Pin of the trust root, in hexadecimal.", pattern="^[0-9a-f]{64}$")
     expires_at: MomentOut = field("Expiry of the document.")
-
-    @classmethod
-    def of(cls, head: TrustHead) -> Self:
-        """Return the body for a head."""
-        return cls(version=head.version, pin=head.pin, expires_at=head.expires_at)
 
 
 class DraftQuery(BaseModel):

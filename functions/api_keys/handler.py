@@ -4,16 +4,8 @@ from typing import Annotated, Self
 
 from fastapi import Path, Query
 
+from functions.api_keys import schemas
 from functions.api_keys.leaks import LeakReports
-from functions.api_keys.schemas import (
-    ApiKeyDetail,
-    ApiKeyQuery,
-    CreateApiKey,
-    CreatedApiKey,
-    RevokedApiKey,
-    RotateApiKey,
-    RotatedApiKey,
-)
 from shared import wiring
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.callers import Scope
@@ -119,7 +111,9 @@ async def get_caller(request: ApiRequest) -> CallerBody:
 
 @routes.get("/v1/api-keys")
 @serves(api_keys.page)
-async def list_api_keys(request: ApiRequest, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
+async def list_api_keys(
+    request: ApiRequest, query: Annotated[schemas.ApiKeyQuery, Query()]
+) -> ApiKeyList:
     """List the API keys.
 
     The newest key comes first. The list includes revoked and expired keys. It never includes the
@@ -139,7 +133,7 @@ async def list_api_keys(request: ApiRequest, query: Annotated[ApiKeyQuery, Query
 
 @routes.post("/v1/api-keys", status_code=201)
 @serves(api_keys.create, raises=(InvalidState, Conflict), is_protected=True)
-async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
+async def create_api_key(request: ApiRequest, body: schemas.CreateApiKey) -> schemas.CreatedApiKey:
     """Create an API key.
 
     The member `key` of the response is the secret. It is shown in this response only: store it now.
@@ -156,19 +150,21 @@ async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiK
         service_account_id=body.service_account_id,
         networks=tuple(body.networks),
     )
-    return CreatedApiKey.of(created)
+    return schemas.CreatedApiKey.of(created)
 
 
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
-async def get_api_key(request: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
+async def get_api_key(request: ApiRequest, key_id: KeyId) -> schemas.ApiKeyDetail:
     """Get an API key and its usage."""
-    return ApiKeyDetail.of(request.run(api_keys.get, key_id=key_id))
+    return schemas.ApiKeyDetail.of(request.run(api_keys.get, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/rotate", status_code=201)
 @serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict), is_protected=True)
-async def rotate_api_key(request: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
+async def rotate_api_key(
+    request: ApiRequest, key_id: KeyId, body: schemas.RotateApiKey
+) -> schemas.RotatedApiKey:
     """Rotate an API key.
 
     The new key has the name, the scopes and the service account of the old one. The member `key` is
@@ -185,12 +181,12 @@ async def rotate_api_key(request: ApiRequest, key_id: KeyId, body: RotateApiKey)
         grace_seconds=body.grace_seconds,
         expires_at=body.expires_at,
     )
-    return RotatedApiKey.of_rotation(rotated)
+    return schemas.RotatedApiKey.of_rotation(rotated)
 
 
 @routes.post("/v1/api-keys/{id}/revoke")
 @serves(api_keys.revoke, raises=(NotFound, Conflict))
-async def revoke_api_key(request: ApiRequest, key_id: KeyId) -> RevokedApiKey:
+async def revoke_api_key(request: ApiRequest, key_id: KeyId) -> schemas.RevokedApiKey:
     """Revoke an API key permanently.
 
     The next request with this key is rejected. A revocation cannot be undone. If the key is already
@@ -198,7 +194,7 @@ async def revoke_api_key(request: ApiRequest, key_id: KeyId) -> RevokedApiKey:
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """
-    return RevokedApiKey.of(request.run(api_keys.revoke, key_id=key_id))
+    return schemas.RevokedApiKey.of(request.run(api_keys.revoke, key_id=key_id))
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)

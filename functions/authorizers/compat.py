@@ -6,18 +6,12 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Response
 from pydantic import Field
 
+from functions.authorizers import stock_schemas
 from functions.authorizers.registration import REGISTERED_BEFORE, register
 from functions.authorizers.schemas import (
     AuthorizerId,
     RegisteredAuthorizer,
     StockReport,
-)
-from functions.authorizers.stock_schemas import (
-    CountedEvents,
-    NativeSrl,
-    RegisterStockAuthorizer,
-    StockEvent,
-    StockHeartbeatResponse,
 )
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX
@@ -38,7 +32,7 @@ routes = router("Stock authorizers")
 
 _EXAMPLE: Final = {"signature": "mYsK…", "signing_payload": "pWEx…"}
 Events = Annotated[
-    list[StockEvent],
+    list[stock_schemas.StockEvent],
     Field(max_length=_EVENTS_MAX, json_schema_extra={"examples": [[_EXAMPLE]]}),
 ]
 Identifier = Annotated[AuthorizerId, Path(alias="id")]
@@ -55,7 +49,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 @routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_stock_authorizer(
-    request: ApiRequest, body: RegisterStockAuthorizer, response: Response
+    request: ApiRequest, body: stock_schemas.RegisterStockAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
     """Register a stock authorizer.
 
@@ -74,7 +68,7 @@ async def register_stock_authorizer(
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_stock_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: StockReport
-) -> StockHeartbeatResponse:
+) -> stock_schemas.StockHeartbeatResponse:
     """Report the version of the native list that a stock authorizer uses.
 
     If the caller has not registered the authorizer, or it was removed, the status is also 200, but
@@ -87,7 +81,7 @@ async def send_stock_heartbeat(
     taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
     )
-    return StockHeartbeatResponse.of(taken)
+    return stock_schemas.StockHeartbeatResponse.of(taken)
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/events", status_code=202)
@@ -101,7 +95,7 @@ async def count_stock_events(
     request: ApiRequest,
     authorizer_id: Identifier,
     body: Events,
-) -> CountedEvents:
+) -> stock_schemas.CountedEvents:
     """Count the signed events of a stock authorizer.
 
     Each signature is verified with the registered key of the authorizer. The service counts the
@@ -111,10 +105,12 @@ async def count_stock_events(
     """
     events = [each.to_signed_event() for each in body]
     counted = request.run(stale.count, authorizer_id=authorizer_id, events=events)
-    return CountedEvents.of(counted)
+    return stock_schemas.CountedEvents.of(counted)
 
 
-@routes.get(f"{_ROOT}/revocations/srl/signed", response_model=NativeSrl, responses=_RESPONSES)
+@routes.get(
+    f"{_ROOT}/revocations/srl/signed", response_model=stock_schemas.NativeSrl, responses=_RESPONSES
+)
 @serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=BucketPurpose.FEED)
 async def get_native_srl(request: ApiRequest) -> Response:
     """Get the native list of revocations for stock authorizers.

@@ -4,21 +4,8 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
-from functions.authorizers import compat
+from functions.authorizers import compat, schemas
 from functions.authorizers.registration import REGISTERED_BEFORE, register
-from functions.authorizers.schemas import (
-    AuthorizerBody,
-    AuthorizerId,
-    AuthorizerList,
-    AuthorizerQuery,
-    FleetSummaryBody,
-    HeartbeatResponse,
-    RegisterAuthorizer,
-    RegisteredAuthorizer,
-    ReportBody,
-    ReportsResponse,
-    SendReports,
-)
 from functions.authorizers.stock_schemas import NativeKey
 from shared.errors import AuthorizerLimit, Conflict, Gone, NotFound
 from shared.model.identifiers import API_KEY
@@ -32,7 +19,7 @@ from shared.web.stored import header
 
 routes = router("Authorizers")
 
-Identifier = Annotated[AuthorizerId, Path(alias="id")]
+Identifier = Annotated[schemas.AuthorizerId, Path(alias="id")]
 Owner = Annotated[
     str,
     Query(
@@ -55,8 +42,8 @@ async def get_native_signer(request: ApiRequest) -> NativeKey:
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_authorizer(
-    request: ApiRequest, body: RegisterAuthorizer, response: Response
-) -> RegisteredAuthorizer:
+    request: ApiRequest, body: schemas.RegisterAuthorizer, response: Response
+) -> schemas.RegisteredAuthorizer:
     """Register an authorizer.
 
     The service expects registered authorizers to enforce every revocation. If the same caller
@@ -75,8 +62,8 @@ async def register_authorizer(
 @routes.post("/v1/authorizers/{id}/heartbeat")
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_heartbeat(
-    request: ApiRequest, authorizer_id: Identifier, body: ReportBody
-) -> HeartbeatResponse:
+    request: ApiRequest, authorizer_id: Identifier, body: schemas.ReportBody
+) -> schemas.HeartbeatResponse:
     """Report the state of a running authorizer.
 
     Report once after each advance, after a random time of up to `jitter_seconds`, and at the latest
@@ -89,12 +76,12 @@ async def send_heartbeat(
     The message explains what to do.
     """
     taken = request.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
-    return HeartbeatResponse.of(taken)
+    return schemas.HeartbeatResponse.of(taken)
 
 
 @routes.post("/v1/authorizers/reports")
 @serves(authorizers.report, purpose=BucketPurpose.HEARTBEATS)
-async def send_reports(request: ApiRequest, body: SendReports) -> ReportsResponse:
+async def send_reports(request: ApiRequest, body: schemas.SendReports) -> schemas.ReportsResponse:
     """Report the states of the authorizers behind a relay.
 
     The relay registers each authorizer with its own API key, and forwards up to 100 of their
@@ -102,14 +89,16 @@ async def send_reports(request: ApiRequest, body: SendReports) -> ReportsRespons
     not affect the others. Unknown fields of the body are ignored.
     """
     beats = body.beats()
-    return ReportsResponse.of(beats, request.run(authorizers.report, relay=body.relay, beats=beats))
+    return schemas.ReportsResponse.of(
+        beats, request.run(authorizers.report, relay=body.relay, beats=beats)
+    )
 
 
 @routes.get("/v1/authorizers")
 @serves(authorizers.page, raises=(Gone,))
 async def list_authorizers(
-    request: ApiRequest, query: Annotated[AuthorizerQuery, Query()]
-) -> AuthorizerList:
+    request: ApiRequest, query: Annotated[schemas.AuthorizerQuery, Query()]
+) -> schemas.AuthorizerList:
     """List the authorizers, newest first.
 
     Authorizers that did not report for 30 days are not listed. `total` may still include them.
@@ -123,15 +112,15 @@ async def list_authorizers(
     pages = query.pages(request.caller)
     if query.include is None:
         page = request.run(authorizers.page, before=pages.position, limit=query.limit)
-        return AuthorizerList.of(page, pages)
+        return schemas.AuthorizerList.of(page, pages)
     since = query.read_cursor(request.caller)
     found = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
-    return AuthorizerList.from_statuses(found, pages, query.tokens(request.caller))
+    return schemas.AuthorizerList.from_statuses(found, pages, query.tokens(request.caller))
 
 
 @routes.get(
     "/v1/authorizers/summary",
-    response_model=FleetSummaryBody,
+    response_model=schemas.FleetSummaryBody,
     responses={
         200: {
             "headers": {
@@ -150,15 +139,15 @@ async def get_authorizer_summary(request: ApiRequest) -> Response:
 
     The states are the same as in the proof of propagation.
     """
-    body = FleetSummaryBody.of(request.run(present.summary)).model_dump_json()
+    body = schemas.FleetSummaryBody.of(request.run(present.summary)).model_dump_json()
     return json_response_with_etag(request, body.encode())
 
 
 @routes.get("/v1/authorizers/{id}")
 @serves(authorizers.get, raises=(NotFound,))
-async def get_authorizer(request: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
+async def get_authorizer(request: ApiRequest, authorizer_id: Identifier) -> schemas.AuthorizerBody:
     """Get an authorizer with its last report."""
-    return AuthorizerBody.of(request.run(authorizers.get, authorizer_id=authorizer_id))
+    return schemas.AuthorizerBody.of(request.run(authorizers.get, authorizer_id=authorizer_id))
 
 
 @routes.delete("/v1/authorizers/{id}", status_code=204)

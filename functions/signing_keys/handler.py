@@ -4,23 +4,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query, Response
 
-from functions.signing_keys.schemas import (
-    VERSION,
-    WARRANT_COUNT,
-    CreateSigningKey,
-    IssuedWarrantList,
-    KeyQuery,
-    RevokedSigningKey,
-    RevokeSigningKey,
-    RotatedSigningKey,
-    SignedWarrantBody,
-    SigningKeyBody,
-    SigningKeyList,
-    SigningKeyVersion,
-    SigningKeyVersionList,
-    SignWarrant,
-    SuspendedSigningKey,
-)
+from functions.signing_keys import schemas
 from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.signing_keys import KeyFilters
@@ -41,8 +25,8 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 @routes.get("/v1/keys")
 @serves(signing_keys.page)
 async def list_signing_keys(
-    request: ApiRequest, query: Annotated[KeyQuery, Query()]
-) -> SigningKeyList:
+    request: ApiRequest, query: Annotated[schemas.KeyQuery, Query()]
+) -> schemas.SigningKeyList:
     """List the signing keys.
 
     The newest key comes first. Each old version of a key is a separate entry with the status
@@ -56,10 +40,10 @@ async def list_signing_keys(
         before=pages.position,
         limit=query.limit,
         filters=KeyFilters(query.type, query.status),
-        with_count=WARRANT_COUNT in query.includes,
+        with_count=schemas.WARRANT_COUNT in query.includes,
     )
-    listed = SigningKeyList.of(page, pages)
-    if VERSION not in query.includes:
+    listed = schemas.SigningKeyList.of(page, pages)
+    if schemas.VERSION not in query.includes:
         for key in listed.keys:
             key.hide_version()
     return listed
@@ -67,7 +51,9 @@ async def list_signing_keys(
 
 @routes.post("/v1/keys", status_code=201)
 @serves(signing_keys.create, raises=(InvalidState, Conflict))
-async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> SigningKeyBody:
+async def create_signing_key(
+    request: ApiRequest, body: schemas.CreateSigningKey
+) -> schemas.SigningKeyBody:
     """Create a signing key.
 
     The service generates an Ed25519 key pair. The private key never leaves it. An issuer or a
@@ -83,30 +69,34 @@ async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> Sig
         parent_id=body.parent_id,
         expires_at=body.expires_at,
     )
-    return SigningKeyBody.of(key)
+    return schemas.SigningKeyBody.of(key)
 
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
+async def get_signing_key(request: ApiRequest, key_id: KeyId) -> schemas.SigningKeyBody:
     """Get a signing key, or an old version of a signing key."""
-    return SigningKeyBody.of(request.run(signing_keys.get, key_id=key_id))
+    return schemas.SigningKeyBody.of(request.run(signing_keys.get, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
 @serves(signing_keys.versions, raises=(NotFound,))
-async def list_signing_key_versions(request: ApiRequest, key_id: KeyId) -> SigningKeyVersionList:
+async def list_signing_key_versions(
+    request: ApiRequest, key_id: KeyId
+) -> schemas.SigningKeyVersionList:
     """List all versions of a signing key, newest first.
 
     The path may name the key or the record of any old version of it.
     """
     versions = request.run(signing_keys.versions, key_id=key_id)
-    return SigningKeyVersionList(versions=[SigningKeyVersion.of(each) for each in versions])
+    return schemas.SigningKeyVersionList(
+        versions=[schemas.SigningKeyVersion.of(each) for each in versions]
+    )
 
 
 @routes.post("/v1/keys/{keyId}/rotate")
 @serves(signing_keys.rotate, raises=(NotFound, InvalidState))
-async def rotate_signing_key(request: ApiRequest, key_id: KeyId) -> RotatedSigningKey:
+async def rotate_signing_key(request: ApiRequest, key_id: KeyId) -> schemas.RotatedSigningKey:
     """Rotate a signing key.
 
     The key keeps its identifier and gets a new key pair. The previous version gets a separate
@@ -115,12 +105,12 @@ async def rotate_signing_key(request: ApiRequest, key_id: KeyId) -> RotatedSigni
 
     409: the key is not active.
     """
-    return RotatedSigningKey.of(request.run(signing_keys.rotate, key_id=key_id))
+    return schemas.RotatedSigningKey.of(request.run(signing_keys.rotate, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/suspend")
 @serves(signing_keys.suspend, raises=(NotFound, InvalidState))
-async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> SuspendedSigningKey:
+async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> schemas.SuspendedSigningKey:
     """Suspend a signing key.
 
     The key cannot sign until it is enabled again. The warrants that it signed remain valid. If the
@@ -128,26 +118,26 @@ async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> SuspendedSi
 
     409: the key is neither active nor suspended.
     """
-    return SuspendedSigningKey.of(request.run(signing_keys.suspend, key_id=key_id))
+    return schemas.SuspendedSigningKey.of(request.run(signing_keys.suspend, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
+async def enable_signing_key(request: ApiRequest, key_id: KeyId) -> schemas.SigningKeyBody:
     """Enable a suspended signing key.
 
     If the key is already active, the call has no effect.
 
     409: the key is neither suspended nor active.
     """
-    return SigningKeyBody.of(request.run(signing_keys.enable, key_id=key_id))
+    return schemas.SigningKeyBody.of(request.run(signing_keys.enable, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
 @serves(key_revocation.revoke, raises=(NotFound,), is_protected=True)
 async def revoke_signing_key(
-    request: ApiRequest, key_id: KeyId, body: RevokeSigningKey
-) -> RevokedSigningKey:
+    request: ApiRequest, key_id: KeyId, body: schemas.RevokeSigningKey
+) -> schemas.RevokedSigningKey:
     """Revoke a signing key and every warrant that it signed.
 
     A revocation cannot be undone. Checks see it from the next request on, regardless of how many
@@ -166,12 +156,14 @@ async def revoke_signing_key(
         cascade=body.cascade,
         dry_run=body.dry_run,
     )
-    return RevokedSigningKey.of_revocation(revoked)
+    return schemas.RevokedSigningKey.of_revocation(revoked)
 
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
 @serves(warrants.sign, raises=(NotFound, InvalidState, Conflict))
-async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrantBody:
+async def sign_warrant(
+    request: ApiRequest, key_id: KeyId, body: schemas.SignWarrant
+) -> schemas.SignedWarrantBody:
     """Sign a payload as a warrant.
 
     By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
@@ -182,19 +174,21 @@ async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) ->
     identifier was used before.
     """
     signed = request.run(warrants.sign, key_id=key_id, order=body.order())
-    return SignedWarrantBody.of(signed)
+    return schemas.SignedWarrantBody.of(signed)
 
 
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
-async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
+async def list_warrants(
+    request: ApiRequest, key_id: KeyId, query: Paging
+) -> schemas.IssuedWarrantList:
     """List the warrants signed by a signing key, newest first.
 
     With the record of an old version, the list contains only the warrants of that version.
     """
     pages = CursorCodec(request.caller, query.cursor, f"keys/{key_id}/warrants")
     page = request.run(warrants.page, key_id=key_id, before=pages.position, limit=query.limit)
-    return IssuedWarrantList.of(page, pages)
+    return schemas.IssuedWarrantList.of(page, pages)
 
 
 _BUNDLE_HEADERS: Final = {

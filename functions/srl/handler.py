@@ -6,15 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import status
-from functions.srl.schemas import (
-    ActivateSrlKey,
-    PublishedList,
-    RotateSrlKey,
-    SignedRevocationList,
-    SrlKey,
-    SrlKeyList,
-)
+from functions.srl import schemas, status
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.lists.head import CACHE_CONTROL
 from shared.operations.changes import list_signers, srl
@@ -56,8 +48,8 @@ class ListQuery(BaseModel):
         return self.version is not None or self.sha256 is not None
 
 
-_NOT_FORCED: Final = ActivateSrlKey()
-_NOT_STOLEN: Final = RotateSrlKey()
+_NOT_FORCED: Final = schemas.ActivateSrlKey()
+_NOT_STOLEN: Final = schemas.RotateSrlKey()
 
 routes = router("Signed Revocation List")
 
@@ -84,14 +76,14 @@ _CONDITION: Final = condition("The `ETag` of the last response.")
 
 @routes.get(
     "/v1/revocations/srl",
-    response_model=SignedRevocationList,
+    response_model=schemas.SignedRevocationList,
     responses=_RESPONSES,
     openapi_extra=_CONDITION,
 )
 @routes.get(
     "/v1/revocations/srl/signed",
     name="get_signed_srl",
-    response_model=SignedRevocationList,
+    response_model=schemas.SignedRevocationList,
     responses=_RESPONSES,
     openapi_extra=_CONDITION,
 )
@@ -140,7 +132,7 @@ async def get_srl(request: ApiRequest, query: Annotated[ListQuery, Query()]) -> 
 
 @routes.post("/v1/revocations/srl/regenerate")
 @serves(srl.regenerate, kind=WorkKind.PUBLICATION)
-async def regenerate_srl(request: ApiRequest) -> PublishedList:
+async def regenerate_srl(request: ApiRequest) -> schemas.PublishedList:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes automatically, within about a minute of a change. This call always
@@ -149,12 +141,12 @@ async def regenerate_srl(request: ApiRequest) -> PublishedList:
     this limit the status is 429, and no SRL is published.
     """
     request.run(srl.take)
-    return PublishedList.of(request.make(srl.regenerate))
+    return schemas.PublishedList.of(request.make(srl.regenerate))
 
 
 @routes.get("/v1/revocations/srl/keys")
 @serves(list_signers.page)
-async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyList:
+async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> schemas.SrlKeyList:
     """List the keys that sign the Signed Revocation List.
 
     The signer of the current SRL comes first, then the newest. A retired key is listed until its
@@ -163,15 +155,15 @@ async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyLis
     """
     pages = CursorCodec(request.caller, cursor, "srl/keys")
     page = request.run(list_signers.page, before=pages.position)
-    return SrlKeyList(
-        keys=[SrlKey.of(each) for each in page.signers],
+    return schemas.SrlKeyList(
+        keys=[schemas.SrlKey.of(each) for each in page.signers],
         cursor=pages.cursor_after(page.next_before),
     )
 
 
 @routes.post("/v1/revocations/srl/keys", status_code=201)
 @serves(list_signers.create, raises=(InvalidState, Conflict))
-async def create_srl_key(request: ApiRequest) -> SrlKey:
+async def create_srl_key(request: ApiRequest) -> schemas.SrlKey:
     """Create a pending signer for the Signed Revocation List.
 
     The key is listed as `pending`, so that authorizers can fetch it. It does not sign until it is
@@ -179,12 +171,14 @@ async def create_srl_key(request: ApiRequest) -> SrlKey:
 
     409: a pending key exists already, or 100 retired keys are listed.
     """
-    return SrlKey.of(request.run(list_signers.create))
+    return schemas.SrlKey.of(request.run(list_signers.create))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION, is_protected=True)
-async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
+async def rotate_srl_key(
+    request: ApiRequest, body: schemas.RotateSrlKey = _NOT_STOLEN
+) -> schemas.SrlKey:
     """Rotate the signer of the Signed Revocation List immediately.
 
     Activates the pending key, or a new key if none is pending, and publishes an SRL signed by it.
@@ -197,7 +191,7 @@ async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) 
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlKey.of(request.make(list_signers.rotate, compromised=body.compromised))
+    return schemas.SrlKey.of(request.make(list_signers.rotate, compromised=body.compromised))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
@@ -208,8 +202,8 @@ async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) 
     is_protected=True,
 )
 async def activate_srl_key(
-    request: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
-) -> SrlKey:
+    request: ApiRequest, key_id: KeyId, body: schemas.ActivateSrlKey = _NOT_FORCED
+) -> schemas.SrlKey:
     """Activate a pending key and publish an SRL signed by it.
 
     The previous key is retired. The body may be omitted.
@@ -217,12 +211,12 @@ async def activate_srl_key(
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
     signer = request.make(list_signers.activate, key_id=key_id, force=body.force)
-    return SrlKey.of(signer)
+    return schemas.SrlKey.of(signer)
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
 @serves(list_signers.revoke, raises=(NotFound,), kind=WorkKind.PUBLICATION, is_protected=True)
-async def revoke_srl_key(request: ApiRequest, key_id: KeyId) -> SrlKey:
+async def revoke_srl_key(request: ApiRequest, key_id: KeyId) -> schemas.SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 
     If the key signed the current SRL, another key takes over, and an SRL signed by it is published
@@ -230,7 +224,7 @@ async def revoke_srl_key(request: ApiRequest, key_id: KeyId) -> SrlKey:
     Authorizers that pin a key must pin the new one. The feed gets a discontinuity, so that clients
     that accepted forged entries continue with the new SRL.
     """
-    return SrlKey.of(request.make(list_signers.revoke, key_id=key_id))
+    return schemas.SrlKey.of(request.make(list_signers.revoke, key_id=key_id))
 
 
 app = create_app(status.routes, routes)

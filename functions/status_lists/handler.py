@@ -14,16 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from functions.status_lists.schemas import (
-    AllocateStatusEntries,
-    CreateStatusList,
-    ListId,
-    StatusEntries,
-    StatusKey,
-    StatusListBody,
-    StatusListList,
-    address,
-)
+from functions.status_lists import schemas
 from shared import wiring
 from shared.authorizer.formats.addresses import parse_address
 from shared.errors import Conflict, InvalidRequest, ListFull, NotFound
@@ -51,33 +42,35 @@ _PREFLIGHT: Final = {
 
 routes = router("Status lists")
 
-Identifier = Annotated[ListId, Path(alias="id")]
+Identifier = Annotated[schemas.ListId, Path(alias="id")]
 
 
 @routes.post(PATH, status_code=201)
 @serves(status_lists.create, raises=(Conflict,))
-async def create_status_list(request: ApiRequest, body: CreateStatusList) -> StatusListBody:
+async def create_status_list(
+    request: ApiRequest, body: schemas.CreateStatusList
+) -> schemas.StatusListBody:
     """Create a Token Status List with 1,048,576 entries of one bit.
 
     409: the tenant has 100 status lists.
     """
     url = body.url or _own_address(request)
-    return StatusListBody.of(request.run(status_lists.create, name=body.name, url=url))
+    return schemas.StatusListBody.of(request.run(status_lists.create, name=body.name, url=url))
 
 
 @routes.get(PATH)
 @serves(status_lists.every)
-async def list_status_lists(request: ApiRequest) -> StatusListList:
+async def list_status_lists(request: ApiRequest) -> schemas.StatusListList:
     """List the status lists, newest first."""
     found = request.run(status_lists.every)
-    return StatusListList(status_lists=[StatusListBody.of(each) for each in found])
+    return schemas.StatusListList(status_lists=[schemas.StatusListBody.of(each) for each in found])
 
 
 @routes.post(f"{PATH}/{{id}}/entries", status_code=201)
 @serves(status_lists.allocate, raises=(NotFound, ListFull))
 async def allocate_status_entries(
-    request: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
-) -> StatusEntries:
+    request: ApiRequest, list_id: Identifier, body: schemas.AllocateStatusEntries
+) -> schemas.StatusEntries:
     """Allocate entries for tokens.
 
     Each entry is allocated only once. The indexes do not reveal the order of allocation. To revoke
@@ -86,12 +79,14 @@ async def allocate_status_entries(
 
     409: the code is `quota_exceeded` if the list has fewer free entries.
     """
-    return StatusEntries.of(request.run(status_lists.allocate, list_id=list_id, count=body.count))
+    return schemas.StatusEntries.of(
+        request.run(status_lists.allocate, list_id=list_id, count=body.count)
+    )
 
 
 @routes.post(f"{PATH}/keys/rotate")
 @serves(status_lists.rotate, raises=(NotFound,), is_protected=True)
-async def rotate_status_key(request: ApiRequest) -> StatusKey:
+async def rotate_status_key(request: ApiRequest) -> schemas.StatusKey:
     """Rotate the key that signs the status lists, for example after a theft.
 
     The next request for a list returns a list signed by the new key. A verifier with the previous
@@ -99,7 +94,7 @@ async def rotate_status_key(request: ApiRequest) -> StatusKey:
 
     404: there is no status list yet.
     """
-    return StatusKey.of(request.run(status_lists.rotate))
+    return schemas.StatusKey.of(request.run(status_lists.rotate))
 
 
 def _own_address(request: ApiRequest) -> str:
@@ -113,7 +108,9 @@ def _own_address(request: ApiRequest) -> str:
     try:
         if not domain and request.base_url.scheme != "https" and _may_be_public(request):
             raise ValueError("the scheme is unknown")
-        return address(f"https://{domain}{wiring.base_path()}" if domain else str(request.base_url))
+        return schemas.address(
+            f"https://{domain}{wiring.base_path()}" if domain else str(request.base_url)
+        )
     except ValueError:
         raise InvalidRequest(
             "url: is required, because the URL of the service cannot be derived from this request."

@@ -6,13 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.trust.schemas import (
-    DraftQuery,
-    PublishedTrust,
-    PublishTrust,
-    TrustDocumentBody,
-    TrustDocuments,
-)
+from functions.trust import schemas
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
@@ -67,7 +61,7 @@ Sha256 = Annotated[str, Path(description="SHA-256 of the key bundle, in hexadeci
 
 @routes.get(
     "/v1/trust",
-    response_model=TrustDocuments,
+    response_model=schemas.TrustDocuments,
     responses=_RESPONSES,
     openapi_extra=condition("The `ETag` of the last response to the same query."),
 )
@@ -112,8 +106,8 @@ async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
 @routes.get("/v1/trust/draft")
 @serves(publishing.draft)
 async def get_trust_draft(
-    request: ApiRequest, query: Annotated[DraftQuery, Query()]
-) -> TrustDocumentBody:
+    request: ApiRequest, query: Annotated[schemas.DraftQuery, Query()]
+) -> schemas.TrustDocumentBody:
     """Get a draft of the next trust document for the roots to sign.
 
     The draft is valid for 180 days. Each call creates a different draft: let all roots sign the
@@ -122,7 +116,9 @@ async def get_trust_draft(
 
     400: `roots` is missing, and there is no document yet.
     """
-    return TrustDocumentBody.of(request.run(publishing.draft, roots=query.requested_roots()))
+    return schemas.TrustDocumentBody.of(
+        request.run(publishing.draft, roots=query.requested_roots())
+    )
 
 
 @routes.put("/v1/trust")
@@ -131,7 +127,7 @@ async def get_trust_draft(
     raises=(Conflict, NotSignedByRoots),
     kind=WorkKind.PUBLICATION,
 )
-async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTrust:
+async def publish_trust(request: ApiRequest, body: schemas.PublishTrust) -> schemas.PublishedTrust:
     """Publish a trust document that the roots have signed.
 
     If the same document is already published, the call has no effect.
@@ -141,7 +137,7 @@ async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTru
     409: the document is outdated, or does not name the current signers. Get a new draft.
     """
     head = request.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
-    return PublishedTrust.of(head)
+    return schemas.PublishedTrust.of(head)
 
 
 app = create_app(routes)

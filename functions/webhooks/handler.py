@@ -4,19 +4,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query
 
-from functions.webhooks.schemas import (
-    CreateWebhook,
-    DeliveriesQuery,
-    DeliveryBody,
-    DeliveryList,
-    ReplayWebhook,
-    RotateWebhookSecret,
-    UpdateWebhook,
-    WebhookBody,
-    WebhookId,
-    WebhookList,
-    WebhookWithSecret,
-)
+from functions.webhooks import schemas
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.operations.webhooks import managing
 from shared.web.app import create_app, lambda_handler
@@ -25,27 +13,29 @@ from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Webhooks")
 
-PathId = Annotated[WebhookId, Path(alias="id")]
+PathId = Annotated[schemas.WebhookId, Path(alias="id")]
 
-_DEFAULT_GRACE: Final = RotateWebhookSecret()
+_DEFAULT_GRACE: Final = schemas.RotateWebhookSecret()
 
 
 @routes.get("/v1/webhooks")
 @serves(managing.page)
-async def list_webhooks(request: ApiRequest, query: Paging) -> WebhookList:
+async def list_webhooks(request: ApiRequest, query: Paging) -> schemas.WebhookList:
     """List the webhooks, newest first.
 
     Their secrets are not shown.
     """
     pages = CursorCodec(request.caller, query.cursor, "webhooks")
-    return WebhookList.of(
+    return schemas.WebhookList.of(
         request.run(managing.page, before=pages.position, limit=query.limit), pages
     )
 
 
 @routes.post("/v1/webhooks", status_code=201)
 @serves(managing.create, raises=(Conflict,))
-async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
+async def create_webhook(
+    request: ApiRequest, body: schemas.CreateWebhook
+) -> schemas.WebhookWithSecret:
     """Create a webhook.
 
     A webhook is a URL that receives an event for each later change of the tenant. Messages follow
@@ -58,21 +48,21 @@ async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWit
     created = request.run(
         managing.create, url=body.url, events=tuple(body.events), description=body.description
     )
-    return WebhookWithSecret.showing(created)
+    return schemas.WebhookWithSecret.showing(created)
 
 
 @routes.get("/v1/webhooks/{id}")
 @serves(managing.get, raises=(NotFound,))
-async def get_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def get_webhook(request: ApiRequest, webhook_id: PathId) -> schemas.WebhookBody:
     """Get a webhook and the progress of its deliveries."""
-    return WebhookBody.of(request.run(managing.get, webhook_id=webhook_id))
+    return schemas.WebhookBody.of(request.run(managing.get, webhook_id=webhook_id))
 
 
 @routes.patch("/v1/webhooks/{id}")
 @serves(managing.update, raises=(NotFound,))
 async def update_webhook(
-    request: ApiRequest, webhook_id: PathId, body: UpdateWebhook
-) -> WebhookBody:
+    request: ApiRequest, webhook_id: PathId, body: schemas.UpdateWebhook
+) -> schemas.WebhookBody:
     """Change the URL, the types of events or the description of a webhook.
 
     Fields that you omit do not change. If the webhook waits after a failure, it is tried at once.
@@ -84,7 +74,7 @@ async def update_webhook(
         events=None if body.events is None else tuple(body.events),
         description=body.description,
     )
-    return WebhookBody.of(updated)
+    return schemas.WebhookBody.of(updated)
 
 
 @routes.delete("/v1/webhooks/{id}", status_code=204)
@@ -100,8 +90,8 @@ async def delete_webhook(request: ApiRequest, webhook_id: PathId) -> None:
 @routes.get("/v1/webhooks/{id}/deliveries")
 @serves(managing.page_of_deliveries, raises=(NotFound,))
 async def list_webhook_deliveries(
-    request: ApiRequest, webhook_id: PathId, query: Annotated[DeliveriesQuery, Query()]
-) -> DeliveryList:
+    request: ApiRequest, webhook_id: PathId, query: Annotated[schemas.DeliveriesQuery, Query()]
+) -> schemas.DeliveryList:
     """List the deliveries of the last 14 days, newest event first.
 
     With `change`, the list contains only the deliveries about one change, while the change exists.
@@ -117,15 +107,15 @@ async def list_webhook_deliveries(
         limit=query.limit,
         change_id=query.change,
     )
-    listed = [DeliveryBody.of(each) for each in deliveries]
-    return DeliveryList(deliveries=listed, cursor=pages.cursor_after(next_before))
+    listed = [schemas.DeliveryBody.of(each) for each in deliveries]
+    return schemas.DeliveryList(deliveries=listed, cursor=pages.cursor_after(next_before))
 
 
 @routes.post("/v1/webhooks/{id}/rotate-secret")
 @serves(managing.rotate_secret, raises=(NotFound,))
 async def rotate_webhook_secret(
-    request: ApiRequest, webhook_id: PathId, body: RotateWebhookSecret = _DEFAULT_GRACE
-) -> WebhookWithSecret:
+    request: ApiRequest, webhook_id: PathId, body: schemas.RotateWebhookSecret = _DEFAULT_GRACE
+) -> schemas.WebhookWithSecret:
     """Rotate the secret of a webhook.
 
     The member `secret` of the response is the new secret. It is shown in this response only. For
@@ -135,33 +125,33 @@ async def rotate_webhook_secret(
     rotated = request.run(
         managing.rotate_secret, webhook_id=webhook_id, grace_seconds=body.grace_seconds
     )
-    return WebhookWithSecret.showing(rotated)
+    return schemas.WebhookWithSecret.showing(rotated)
 
 
 @routes.post("/v1/webhooks/{id}/enable")
 @serves(managing.enable, raises=(NotFound,))
-async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> schemas.WebhookBody:
     """Enable a webhook again.
 
     It receives the events that it missed while it was disabled. If it is already enabled, the call
     has no effect.
     """
-    return WebhookBody.of(request.run(managing.enable, webhook_id=webhook_id))
+    return schemas.WebhookBody.of(request.run(managing.enable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/disable")
 @serves(managing.disable, raises=(NotFound,))
-async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> schemas.WebhookBody:
     """Disable a webhook.
 
     It receives no events until it is enabled. If it is already disabled, the call has no effect.
     """
-    return WebhookBody.of(request.run(managing.disable, webhook_id=webhook_id))
+    return schemas.WebhookBody.of(request.run(managing.disable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/test", status_code=202)
 @serves(managing.test, raises=(NotFound, InvalidState))
-async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def test_webhook(request: ApiRequest, webhook_id: PathId) -> schemas.WebhookBody:
     """Send an event of type `rescind.test` to a webhook.
 
     It is sent within seconds, after the waiting events. The list of deliveries shows its outcome. A
@@ -169,21 +159,21 @@ async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
 
     409: the webhook is disabled.
     """
-    return WebhookBody.of(request.run(managing.test, webhook_id=webhook_id))
+    return schemas.WebhookBody.of(request.run(managing.test, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/replay")
 @serves(managing.replay, raises=(NotFound,))
 async def replay_webhook(
-    request: ApiRequest, webhook_id: PathId, body: ReplayWebhook
-) -> WebhookBody:
+    request: ApiRequest, webhook_id: PathId, body: schemas.ReplayWebhook
+) -> schemas.WebhookBody:
     """Replay the events from an index.
 
     They have the same `webhook-id` as the first time. Events with an expired audit entry are not
     sent.
     """
     replayed = request.run(managing.replay, webhook_id=webhook_id, from_index=body.from_index)
-    return WebhookBody.of(replayed)
+    return schemas.WebhookBody.of(replayed)
 
 
 app = create_app(routes)

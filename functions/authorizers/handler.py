@@ -89,7 +89,7 @@ async def send_reports(request: ApiRequest, body: schemas.SendReports) -> schema
     not affect the others. Unknown fields of the body are ignored.
     """
     beats = body.beats()
-    return schemas.ReportsResponse.of(
+    return schemas.ReportsResponse.of_reports(
         beats, request.run(authorizers.report, relay=body.relay, beats=beats)
     )
 

@@ -3,15 +3,24 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from types import SimpleNamespace
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+)
 
 from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import InvalidRequest
 from shared.model import text, times
 from shared.model.callers import Caller
-from shared.model.fleet.authorizers import REPORTS_MAX, RegistrationCounts, native_version
+from shared.model.fleet.authorizers import REPORTS_MAX, native_version
 from shared.model.fleet.heartbeats import (
     AuthorizerDescription,
     Heartbeat,
@@ -21,10 +30,9 @@ from shared.model.fleet.heartbeats import (
 from shared.model.fleet.native import STALE_AFTER_SECONDS
 from shared.model.fleet.propagation import AuthorizerStatus, EnforcementState, PublishedEntry
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus
+from shared.operations.fleet.authorizers import HeartbeatStatus
 from shared.operations.fleet.heartbeats import AcceptedReports, HeartbeatOutcome
 from shared.operations.fleet.present import ListingCursor, StatusPage
-from shared.operations.fleet.registering import Registration
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -125,11 +133,14 @@ Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
 AuthorizerId = Annotated[str, field("Identifier of the authorizer.", **identifier(AUTHORIZER))]
 
 FeedSequence = Annotated[
-    int, field("Sequence of the newest feed entry; 0 if there is none.", minimum=0)
+    int,
+    BeforeValidator(lambda value: value or 0),
+    attribute("latest", "Sequence of the newest feed entry; 0 if there is none.", minimum=0),
 ]
 NativeVersion = Annotated[
     int,
-    field("Version of the newest native list; 0 if there is none.", minimum=0),
+    BeforeValidator(native_version),
+    attribute("latest", "Version of the newest native list; 0 if there is none.", minimum=0),
 ]
 ReportedStatus = Annotated[
     HeartbeatStatus,
@@ -303,13 +314,16 @@ class SendReports(OpenBody):
         return {each.id: each.beat() for each in self.reports}
 
 
-class Pace(ResponseBody):
+class Pace(RecordBody):
     """When authorizers report."""
 
-    report_after_seconds: int = field(
-        "Number of seconds after which to send the next heartbeat if nothing changes.", minimum=1
+    report_after_seconds: int = attribute(
+        "numbers.report_after_seconds",
+        "Number of seconds after which to send the next heartbeat if nothing changes.",
+        minimum=1,
     )
-    jitter_seconds: int = field(
+    jitter_seconds: int = attribute(
+        "numbers.jitter_seconds",
         "Maximum random delay of the report after each advance, in seconds.",
         minimum=0,
     )
@@ -326,22 +340,14 @@ class RegisteredAuthorizer(Pace):
         jitter_seconds=0,
     )
 
-    id: AuthorizerId
-    key_verified: bool = field("Whether only signed reports are accepted.")
-    last_number: int = field(
-        "Number of the last signed report. Later reports must have higher numbers."
+    id: AuthorizerId = Field(validation_alias=AliasPath("authorizer", "id"))
+    key_verified: bool = attribute(
+        "authorizer.key_verified", "Whether only signed reports are accepted."
     )
-
-    @classmethod
-    def of(cls, registration: Registration) -> Self:
-        """Return the body for a registration."""
-        authorizer = registration.authorizer
-        return cls(
-            id=authorizer.id,
-            key_verified=authorizer.key_verified,
-            last_number=authorizer.number,
-            **pace(registration.numbers),
-        )
+    last_number: int = attribute(
+        "authorizer.number",
+        "Number of the last signed report. Later reports must have higher numbers.",
+    )
 
 
 class HeartbeatResponse(Pace):
@@ -358,16 +364,6 @@ class HeartbeatResponse(Pace):
     status: ReportedStatus
     feed_sequence: FeedSequence
     srl_version: NativeVersion
-
-    @classmethod
-    def of(cls, answer: HeartbeatAnswer) -> Self:
-        """Return the body for a heartbeat."""
-        return cls(
-            status=answer.status,
-            feed_sequence=answer.latest or 0,
-            srl_version=native_version(answer.latest),
-            **pace(answer.numbers),
-        )
 
 
 class ReportResult(ResponseBody):
@@ -409,14 +405,10 @@ class ReportsResponse(Pace):
     srl_version: NativeVersion
 
     @classmethod
-    def of(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
+    def of_reports(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
         """Return the body for the outcomes of the reports with these identifiers."""
-        return cls(
-            results=[ReportResult.of(*each) for each in zip(ids, reports.outcomes, strict=True)],
-            feed_sequence=reports.latest or 0,
-            srl_version=native_version(reports.latest),
-            **pace(reports.numbers),
-        )
+        results = [ReportResult.of(*each) for each in zip(ids, reports.outcomes, strict=True)]
+        return cls.of(SimpleNamespace(results=results, **reports._asdict()))
 
 
 class AuthorizerBody(RecordBody):
@@ -602,8 +594,3 @@ class FleetSummaryBody(RecordBody):
         "report; null if none will."
     )
     unregistered: UnregisteredClients
-
-
-def pace(numbers: RegistrationCounts) -> dict[str, int]:
-    """Return the fields that specify when authorizers report."""
-    return {name: getattr(numbers, name) for name in Pace.model_fields}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -15,13 +15,10 @@ from functions.authorizers.schemas import (
     Pace,
     ReportedStatus,
     ShortName,
-    pace,
 )
 from shared.model import text
-from shared.model.fleet.authorizers import native_version
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.identifiers import SIGNING_KEY
-from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.operations.fleet.stale import SignedEvent
 from shared.web.fields import (
     BASE64,
@@ -121,16 +118,6 @@ class StockHeartbeatResponse(Pace):
     feed_sequence: FeedSequence
     # `tenuo` reads this name: it fetches the list at once if it holds an older one.
     latest_srl_version: NativeVersion
-
-    @classmethod
-    def of(cls, answer: HeartbeatAnswer) -> Self:
-        """Return the body for a heartbeat."""
-        return cls(
-            status=answer.status,
-            feed_sequence=answer.latest or 0,
-            latest_srl_version=native_version(answer.latest),
-            **pace(answer.numbers),
-        )
 
 
 class StockEvent(OpenBody):

@@ -2,14 +2,12 @@
 
 from typing import Annotated, Final, Self
 
-from pydantic import Field, JsonValue
+from pydantic import AliasPath, Field, JsonValue
 
 from functions.signing_keys import schemas
 from shared.model import signing_keys
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.lists import signers
-from shared.model.lists.signers import SrlSigner
-from shared.model.trust_bundle import TrustedKey
+from shared.model.lists.signers import SrlSignerStatus
 from shared.operations.changes.trust_bundle import BundleRevision, KeyPage
 from shared.web.fields import (
     CURSOR,
@@ -19,6 +17,7 @@ from shared.web.fields import (
     RecordBody,
     ResponseBody,
     SigningKeyId,
+    attribute,
     example,
     field,
     identifier,
@@ -43,56 +42,45 @@ _SIGNER: Final[dict[str, JsonValue]] = {
 _REVISION: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
-class TrustedKeyFields(ResponseBody):
+class TrustedKeyFields(RecordBody):
     """A version of a signing key."""
 
     model_config = example(**_KEY)
 
-    key_id: SigningKeyId
-    key_version: int = field(
-        "Version of the key. The `kid` of a warrant is `<key_id>#<key_version>`.", minimum=1
+    key_id: SigningKeyId = Field(validation_alias=AliasPath("key", "signer", "key_id"))
+    key_version: int = attribute(
+        "key.key_version",
+        "Version of the key. The `kid` of a warrant is `<key_id>#<key_version>`.",
+        minimum=1,
     )
-    type: signing_keys.SigningKeyType = field("Type of the key.")
+    type: signing_keys.SigningKeyType = attribute("key.type", "Type of the key.")
     status: signing_keys.KeyStatus = field(
         "`active`: its warrants are valid. `suspended`: warrants signed before `suspended_at` are "
         "valid. `rotated`: an old version; warrants signed before `rotated_at` are valid. "
         "`revoked`: none of its warrants is valid."
     )
-    parent_id: str | None = field(
+    parent_id: str | None = attribute(
+        "key.parent_id",
         "The `key_id` of the parent, a root or an issuer; null for a root.",
         **identifier(SIGNING_KEY),
     )
-    public_key: PublicKey
-    created_at: MomentOut = field("Time of creation of this version.")
-    expires_at: MomentOut | None = field("Expiry of the key; null if it does not expire.")
+    public_key: PublicKey = Field(validation_alias=AliasPath("key", "public_key"))
+    created_at: MomentOut = attribute("key.version_created_at", "Time of creation of this version.")
+    expires_at: MomentOut | None = attribute(
+        "key.expires_at", "Expiry of the key; null if it does not expire."
+    )
     rotated_at: MomentOut | None = optional(
-        "Time of the rotation that replaced this version; absent for the current version."
+        "Time of the rotation that replaced this version; absent for the current version.",
+        of="key.superseded_at",
     )
     suspended_at: MomentOut | None = optional(
-        "Time of the suspension; absent unless the key is suspended."
+        "Time of the suspension; absent unless the key is suspended.", of="key.suspended_at"
     )
     revoked_at: MomentOut | None = optional(
         "Time of the revocation of this version; absent if it is not revoked. If the whole key is "
-        "revoked, the current version has the time."
+        "revoked, the current version has the time.",
+        of="key.revoked_at",
     )
-
-    @classmethod
-    def of(cls, trusted_key: TrustedKey) -> Self:
-        """Return the body for a key or an old version."""
-        key = trusted_key.key
-        return cls(
-            key_id=key.signer.key_id,
-            key_version=key.key_version,
-            type=key.type,
-            status=trusted_key.status,
-            parent_id=key.parent_id,
-            public_key=key.public_key,
-            created_at=key.version_created_at,
-            expires_at=key.expires_at,
-            rotated_at=key.superseded_at,
-            suspended_at=key.suspended_at,
-            revoked_at=key.revoked_at,
-        )
 
 
 class TrustedSigner(RecordBody):
@@ -103,7 +91,7 @@ class TrustedSigner(RecordBody):
     key_id: Annotated[str, Field(validation_alias="id")] = field(
         "Identifier of the SRL signer.", **identifier(SIGNING_KEY)
     )
-    status: signers.SrlSignerStatus = field(
+    status: SrlSignerStatus = field(
         "`revoked`: the key was stolen; reject everything that it signed. `GET "
         "/v1/revocations/srl/keys` explains the other values and has the succession statements."
     )
@@ -135,7 +123,7 @@ class TrustBundle(ResponseBody):
     @classmethod
     def page(cls, of: BundleRevision, page: KeyPage, pager: CursorCodec) -> Self:
         """Return the body for a page of keys."""
-        signers: list[SrlSigner] = of.srl_signers if pager.cursor is None else []
+        signers = of.srl_signers if pager.cursor is None else []
         return cls(
             tenant_id=pager.caller.tenant_id,
             revision=of.name,

@@ -1,12 +1,11 @@
 """Bodies of the Signed Revocation List endpoints (SRL-1, SIGNER-8)."""
 
-from typing import Final, Self
+from typing import Final
 
-from pydantic import Field, JsonValue
+from pydantic import AliasPath, Field, JsonValue
 
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists.signers import SrlSignerStatus
-from shared.operations.changes.list_signers import SrlSignerView
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -152,42 +151,30 @@ class SrlKeyStatement(ResponseBody):
     Signature: Signature
 
 
-class SrlKey(ResponseBody):
+class SrlKey(RecordBody):
     """A past, current or future signer of the tenant's SRLs."""
 
     model_config = example(**SIGNER)
 
-    key_id: SigningKeyId
-    algorithm: Algorithm
-    public_key: PublicKey
-    status: SrlSignerStatus = field(
+    key_id: SigningKeyId = Field(validation_alias=AliasPath("record", "id"))
+    algorithm: Algorithm = Field(validation_alias=AliasPath("record", "algorithm"))
+    public_key: PublicKey = Field(validation_alias=AliasPath("record", "public_key"))
+    status: SrlSignerStatus = attribute(
+        "record.status",
         "`standby`: created in advance, and never used. `pending`: announced, and does not sign "
         "yet. `active`: signs now. `retired`: signed before, and its last SRL has not expired. "
-        "`revoked`: stolen; reject its SRLs."
+        "`revoked`: stolen; reject its SRLs.",
     )
-    created_at: MomentOut = field("Time of creation.")
+    created_at: MomentOut = attribute("record.created_at", "Time of creation.")
     activates_at: MomentOut | None = field(
         "For a pending key, the time from which it can be activated without `force`. For other "
         "keys, the time of activation. Null if the key is revoked."
     )
-    statement: SrlKeyStatement | None = field(
+    statement: SrlKeyStatement | None = attribute(
+        "record.statement",
         "Succession statement by the previous key; null for the first key, and for a key that "
-        "replaced a revoked key."
+        "replaced a revoked key.",
     )
-
-    @classmethod
-    def of(cls, signer: SrlSignerView) -> Self:
-        """Return the body for a signer."""
-        record, statement = signer.record, signer.record.statement
-        return cls(
-            key_id=record.id,
-            algorithm=record.algorithm,
-            public_key=record.public_key,
-            status=record.status,
-            created_at=record.created_at,
-            activates_at=signer.activates_at,
-            statement=None if statement is None else SrlKeyStatement(**statement),
-        )
 
 
 class SrlKeyList(ResponseBody):

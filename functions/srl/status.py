@@ -1,9 +1,9 @@
 """The status and the history of SRLs over HTTP (SRL-21, SRL-22)."""
 
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from fastapi import Response
-from pydantic import JsonValue
+from pydantic import AliasPath, Field, JsonValue
 
 from functions.srl import schemas
 from shared.model.lists.head import CACHE_CONTROL
@@ -16,6 +16,7 @@ from shared.web.fields import (
     RecordBody,
     ResponseBody,
     SigningKeyId,
+    attribute,
     example,
     field,
 )
@@ -43,7 +44,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class ListStatusBody(ResponseBody):
+class ListStatusBody(RecordBody):
     """The status of the current SRL."""
 
     model_config = example(
@@ -59,49 +60,35 @@ class ListStatusBody(ResponseBody):
         next_due_at="2026-11-21T12:11:04Z",
     )
 
-    version: int = field("Version of the current SRL.", minimum=1)
-    issued_at: MomentOut = field("Issue time of the SRL.")
-    expires_at: MomentOut = field("Expiry of the SRL.")
-    count: int = field("Number of revoked warrants in the SRL.", minimum=0)
-    key_id: SigningKeyId
+    version: int = attribute("head.version", "Version of the current SRL.", minimum=1)
+    issued_at: MomentOut = attribute("head.issued_at", "Issue time of the SRL.")
+    expires_at: MomentOut = attribute("head.expires_at", "Expiry of the SRL.")
+    count: int = attribute("head.count", "Number of revoked warrants in the SRL.", minimum=0)
+    key_id: SigningKeyId = Field(validation_alias=AliasPath("head", "key_id"))
     feed_sequence: int | None = field(
         "Sequence of the newest feed entry; null if there is none. Authorizers that follow the "
         "feed report their sequence."
     )
-    pending: int = field(
+    pending: int = attribute(
+        "pending.warrants",
         "Number of warrants that were revoked or unrevoked since the SRL was issued. Clients of "
         "the feed receive these changes before the next SRL.",
         minimum=0,
     )
-    pending_truncated: bool = field(
+    pending_truncated: bool = attribute(
+        "pending.is_truncated",
         "Whether there may be more pending changes than `pending`, because there are very many, "
-        "or because the warrants of a revoked key are not counted yet."
+        "or because the warrants of a revoked key are not counted yet.",
     )
-    oldest_pending_at: MomentOut | None = field(
-        "Time of the oldest pending change; null if there is none, or if unknown."
+    oldest_pending_at: MomentOut | None = attribute(
+        "pending.oldest_at",
+        "Time of the oldest pending change; null if there is none, or if unknown.",
     )
     next_due_at: MomentOut = field(
         "Time by which the scheduler starts the next SRL: one minute after `oldest_pending_at`, "
         "or after half of the SRL lifetime. The scheduler is late if this time has passed by more "
         "than the duration of a publication."
     )
-
-    @classmethod
-    def of(cls, status: srl.ListStatus) -> Self:
-        """Return the body for a status."""
-        head, pending = status.head, status.pending
-        return cls(
-            version=head.version,
-            issued_at=head.issued_at,
-            expires_at=head.expires_at,
-            count=head.count,
-            key_id=head.key_id,
-            feed_sequence=status.feed_sequence,
-            pending=pending.warrants,
-            pending_truncated=pending.is_truncated,
-            oldest_pending_at=pending.oldest_at,
-            next_due_at=status.next_due_at,
-        )
 
 
 class SrlVersion(RecordBody):

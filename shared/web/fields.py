@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -112,8 +113,12 @@ def field(description: str, **schema: JsonValue) -> Any:
 
 
 def attribute(name: str, description: str, /, **schema: JsonValue) -> Any:
-    """Return a response field for the attribute `name` of the record, which has another name."""
-    return Field(validation_alias=name, description=description, json_schema_extra=schema)
+    """Return a response field for the attribute `name` of the record, which has another name.
+
+    `name` may be a path of attributes, such as `head.version`.
+    """
+    path = AliasPath(*name.split("."))
+    return Field(validation_alias=path, description=description, json_schema_extra=schema)
 
 
 def omittable(description: str, **schema: JsonValue) -> Any:
@@ -124,11 +129,11 @@ def omittable(description: str, **schema: JsonValue) -> Any:
 def optional(description: str, *, of: str | None = None) -> Any:
     """Return a response field that is omitted if it is None.
 
-    `of` is the attribute of the record, if its name differs from the field's.
+    `of` is the attribute of the record, or its path, if its name differs from the field's.
     """
     return Field(
         default=None,
-        validation_alias=of,
+        validation_alias=None if of is None else AliasPath(*of.split(".")),
         exclude_if=partial(is_, None),
         description=description,
         json_schema_extra=_remove_null,

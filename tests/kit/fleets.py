@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from functions.authorizers.schemas import (
     HeartbeatResponse,
+    Pace,
     RegisterAuthorizer,
     RegisteredAuthorizer,
     ReportBody,
-    pace,
 )
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer import PollPolicy, reports
@@ -191,8 +191,8 @@ class Fleet:
             return HeartbeatResponse.of(taken).model_dump_json().encode()
         beats = {authorizer_id: beat}
         passed = authorizers.report(ports, caller, relay=self._relay(member), beats=beats)
-        numbers, (outcome,) = passed.numbers, passed.outcomes
-        return json.dumps({"status": outcome.value, **pace(numbers)}).encode()
+        (outcome,), pace = passed.outcomes, Pace.of(passed).model_dump()
+        return json.dumps({"status": outcome.value, **pace}).encode()
 
     def _relay(self, member: Member) -> str:
         return f"relay-{member.number % self.relays}"

@@ -89,7 +89,18 @@ class WitnessStore:
             NoteKey.parse(str(NoteKey(name, bytes([2]) * 32)))
         except ValueError:
             raise InvalidSettings("the name of a witness must not contain spaces or '+'.") from None
-        _create(path, name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with closing(_connect(partial)) as db:
+                db.executescript(_TABLES)
+                db.execute("INSERT INTO identity VALUES (?, ?)", (name, seeds.new()[0]))
+            # If another process has created the file, that file is used.
+            with suppress(FileExistsError):
+                os.link(partial, path)
+        finally:
+            partial.unlink()
         return cls(path)
 
     def add(self, key: NoteKey) -> None:
@@ -154,21 +165,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     # A commit returns once the data is on disk.
     db.execute("PRAGMA synchronous = EXTRA")
     return db
-
-
-def _create(path: Path, name: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        with closing(_connect(partial)) as db:
-            db.executescript(_TABLES)
-            db.execute("INSERT INTO identity VALUES (?, ?)", (name, seeds.new()[0]))
-        # If another process has created the file, that file is used.
-        with suppress(FileExistsError):
-            os.link(partial, path)
-    finally:
-        partial.unlink()
 
 
 def application(memory: WitnessStore) -> Starlette:

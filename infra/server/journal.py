@@ -77,16 +77,14 @@ class Journaling(Duty):
                     publication.name_keys(self._ports, tenant_id, unnamed)
                     self._unnamed[tenant_id].difference_update(unnamed)
         for tenant_id in [*self._publications]:
-            if not self._waits.has(tenant_id):
-                with self._waits.watch(tenant_id):
-                    self._write(tenant_id)
-
-    def _write(self, tenant_id: str) -> None:
-        run = self._publications.pop(tenant_id)
-        try:
-            self._journals.write_missing_records(self._ports, tenant_id, run)
-        except Exception:
-            # Drop the publication, because it contains an unwrapped seed. The records suffice for a
-            # retry.
-            self._publications.setdefault(tenant_id, None)
-            raise
+            if self._waits.has(tenant_id):
+                continue
+            with self._waits.watch(tenant_id):
+                run = self._publications.pop(tenant_id)
+                try:
+                    self._journals.write_missing_records(self._ports, tenant_id, run)
+                except Exception:
+                    # Drop the publication, because it contains an unwrapped seed. The records
+                    # suffice for a retry.
+                    self._publications.setdefault(tenant_id, None)
+                    raise

@@ -60,8 +60,8 @@ async def create_identity_provider(
 
     409: the tenant has 10 identity providers.
     """
-    made = request.run(identity_providers.create, usage=body.usage, change=body.change())
-    return schemas.IdentityProviderBody.of(made)
+    provider = request.run(identity_providers.create, usage=body.usage, change=body.change())
+    return schemas.IdentityProviderBody.of(provider)
 
 
 @routes.get(f"{_PROVIDERS}/{{id}}")
@@ -108,8 +108,8 @@ async def check_identity_provider(
 
     This does not change the provider.
     """
-    provider, found = request.run(identity_providers.check, provider_id=provider_id)
-    return schemas.IdentityProviderCheck.comparing(provider, found)
+    provider, metadata = request.run(identity_providers.check, provider_id=provider_id)
+    return schemas.IdentityProviderCheck.comparing(provider, metadata)
 
 
 @routes.get("/v1/people")

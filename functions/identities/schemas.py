@@ -205,7 +205,6 @@ class RoleMappingInput(RequestBody):
 RoleMappings = Annotated[
     list[RoleMappingInput], Field(min_length=1, max_length=providers.ROLE_MAPPINGS_MAX)
 ]
-ClientSecret = Annotated[str, Field(max_length=providers.SECRET_MAX)]
 
 
 class UpdateIdentityProvider(RequestBody):
@@ -217,7 +216,7 @@ class UpdateIdentityProvider(RequestBody):
     issuer: Issuer | None = omittable(_ISSUER_TEXT)
     client_id: ClientId | None = omittable(_CLIENT)
     cli_client_id: ClientId | None = omittable(_CLI)
-    client_secret: ClientSecret | None = Field(
+    client_secret: Annotated[str, Field(max_length=providers.SECRET_MAX)] | None = Field(
         default=None,
         repr=False,
         description="OAuth client secret of the service at the provider. No response contains it. "
@@ -236,11 +235,10 @@ class UpdateIdentityProvider(RequestBody):
     def change(self) -> ProviderChange:
         """Return the new values for the operation."""
         members = {name: getattr(self, name) for name in UpdateIdentityProvider.model_fields}
-        given, domains = self.role_mappings, self.email_domains
-        members["role_mappings"] = (
-            None if given is None else tuple(each.to_mapping() for each in given)
-        )
-        members["email_domains"] = None if domains is None else tuple(domains)
+        if self.role_mappings is not None:
+            members["role_mappings"] = tuple(each.to_mapping() for each in self.role_mappings)
+        if self.email_domains is not None:
+            members["email_domains"] = tuple(self.email_domains)
         return ProviderChange(**members)
 
 
@@ -381,8 +379,8 @@ class DisabledPersonBody(PersonBody):
     @classmethod
     def of_disabled(cls, person: DisabledPerson) -> Self:
         """Return the body for a disabled person."""
-        shown_ = dict(PersonBody.of(person.person))
-        return cls(**shown_, keys_ended=person.keys_ended, keys_left=person.keys_left)
+        members = dict(PersonBody.of(person.person))
+        return cls(**members, keys_ended=person.keys_ended, keys_left=person.keys_left)
 
 
 class PersonList(PageBody):

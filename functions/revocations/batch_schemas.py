@@ -49,8 +49,8 @@ class BatchRevocations(RequestBody):
     )
 
     # Strict mode would reject the text of an enumeration member.
-    action: Annotated[BatchAction, Field(strict=False)] = field(
-        "`revoke` or `unrevoke`. An unrevoked warrant is valid again."
+    action: Annotated[BatchAction, Field(strict=False)] = Field(
+        description="`revoke` or `unrevoke`. An unrevoked warrant is valid again."
     )
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] | None = (
         omittable(

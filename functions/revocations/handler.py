@@ -57,6 +57,7 @@ from shared.web.work import ProvisionalResponse, WorkKind
 routes = router("Revocations")
 
 Which = Annotated[ManifestId, Path(alias="id")]
+OneRevocation = Annotated[RevocationId, Path(alias="id")]
 _MANIFESTS = "/v1/unrevoke-manifests"
 
 
@@ -246,7 +247,7 @@ async def count_revocations(
 @routes.get("/v1/revocations/{id}")
 @serves(revocations.get, raises=(NotFound,))
 async def get_revocation(
-    request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
+    request: ApiRequest, revocation_id: OneRevocation
 ) -> RevocationWithPublication:
     """Get a revocation record and its publication status.
 
@@ -260,7 +261,7 @@ async def get_revocation(
 @routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
 @serves(propagation.progress_of, raises=(NotFound,))
 async def get_revocation_propagation(
-    request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")], query: Wait
+    request: ApiRequest, revocation_id: OneRevocation, query: Wait
 ) -> Response:
     """Prove that every registered authorizer refuses the warrant.
 
@@ -331,7 +332,7 @@ async def get_change(
 @serves(revocations.delete, raises=(NotFound,), is_protected=True)
 async def delete_revocation(
     request: ApiRequest,
-    revocation_id: Annotated[RevocationId, Path(alias="id")],
+    revocation_id: OneRevocation,
     reason: Annotated[
         Reason | None, Query(description="Reason, recorded in the audit log.")
     ] = None,

@@ -135,8 +135,7 @@ class KeyQuery(PageQuery):
 
 
 # Strict mode would reject the text of an enumeration member.
-OneType = Annotated[SigningKeyType, Field(strict=False)]
-OneFormat = Annotated[WarrantFormat, Field(strict=False)]
+_NOT_STRICT: Final = Field(strict=False)
 
 
 class CreateSigningKey(RequestBody):
@@ -144,7 +143,7 @@ class CreateSigningKey(RequestBody):
 
     model_config = example(type="root", name="Company root")
 
-    type: OneType = Field(
+    type: Annotated[SigningKeyType, _NOT_STRICT] = Field(
         description="Position in the key hierarchy. A root has no parent. The parent of an issuer "
         "or a notary is a root or an issuer. Keys of all types sign warrants in the same way."
     )
@@ -191,7 +190,7 @@ class SignWarrant(WarrantReferenceBody):
     payload: Annotated[bytes, BeforeValidator(_payload), _PAYLOAD] = Field(
         description="The bytes to sign: padded base64 of at most 64 KiB."
     )
-    format: OneFormat = Field(
+    format: Annotated[WarrantFormat, _NOT_STRICT] = Field(
         default=WarrantFormat.COSE,
         description="`cose`: a COSE_Sign1 message with the payload, the identifier and the times. "
         "`raw`: a signature over the unchanged payload, for callers with their own format.",

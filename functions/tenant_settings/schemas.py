@@ -95,7 +95,6 @@ def _seconds(value: Any) -> Any:
 
 # Strict mode would reject the text of an enumeration member.
 OnePublication = Annotated[SrlPublicationPolicy, Field(strict=False)]
-
 OneUnrevokePolicy = Annotated[UnrevokePolicy, Field(strict=False)]
 
 # A duration, shown in whole seconds.

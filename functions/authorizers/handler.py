@@ -114,8 +114,8 @@ async def list_authorizers(
         page = request.run(authorizers.page, before=pages.position, limit=query.limit)
         return schemas.AuthorizerList.of(page, pages)
     since = query.read_cursor(request.caller)
-    found = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
-    return schemas.AuthorizerList.from_statuses(found, pages, query.tokens(request.caller))
+    statuses = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
+    return schemas.AuthorizerList.from_statuses(statuses, pages, query.tokens(request.caller))
 
 
 @routes.get(

@@ -24,6 +24,6 @@ def register(
     proof: SignedStatement | None = None,
 ) -> RegisteredAuthorizer:
     """Register an authorizer, or find it. `response` gets 201 if it is new, and 200 otherwise."""
-    made = request.run(registering.register, description=description, proof=proof)
-    response.status_code = 201 if made.is_new else 200
-    return RegisteredAuthorizer.of(made)
+    registration = request.run(registering.register, description=description, proof=proof)
+    response.status_code = 201 if registration.is_new else 200
+    return RegisteredAuthorizer.of(registration)

@@ -81,11 +81,11 @@ class File:
 
     def answer(self, asked: Mapping[str, str], *, with_body: bool) -> FileAnswer:
         """Return the response to GET or HEAD. Header names in `asked` are in lower case."""
+        headers, body = {**SECURITY, **self.headers}, self.plain
         if entity_tags.is_held(asked.get("if-none-match", ""), self.etag):
             # Includes headers that override `SECURITY`, because a 304 renews cached headers.
-            kept = {name: value for name, value in self.headers.items() if name != "Content-Type"}
-            return FileAnswer(304, {**SECURITY, **kept}, b"")
-        headers, body = {**SECURITY, **self.headers}, self.plain
+            del headers["Content-Type"]
+            return FileAnswer(304, headers, b"")
         if header_values.accepts_gzip(asked.get("accept-encoding", "")):
             headers["Content-Encoding"], body = "gzip", self.compressed
         headers["Content-Length"] = str(len(body))

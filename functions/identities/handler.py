@@ -144,8 +144,8 @@ async def disable_person(
     admin key would be revoked: the person is disabled, and other keys have been revoked. Create
     another admin key, and repeat the request.
     """
-    found = request.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
-    return schemas.DisabledPersonBody.of_disabled(found)
+    person = request.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
+    return schemas.DisabledPersonBody.of_disabled(person)
 
 
 @routes.post("/v1/people/{id}/enable")
@@ -179,8 +179,8 @@ async def list_sessions(request: ApiRequest, query: Paging) -> schemas.SessionLi
     Administrators see all sessions of the tenant. Other callers see their own.
     """
     pages = CursorCodec(request.caller, query.cursor, "sessions")
-    found, next_before = request.run(sessions.page, before=pages.position, limit=query.limit)
-    listed = [schemas.SessionBody.of(each) for each in found]
+    active, next_before = request.run(sessions.page, before=pages.position, limit=query.limit)
+    listed = [schemas.SessionBody.of(each) for each in active]
     return schemas.SessionList(sessions=listed, cursor=pages.cursor_after(next_before))
 
 
@@ -276,10 +276,10 @@ async def list_approvals(
     Callers who cannot read the settings of the tenant see only their own requests.
     """
     pages = CursorCodec(request.caller, query.cursor, f"approvals?{query.status}")
-    found, next_before = request.run(
+    listed, next_before = request.run(
         approvals.page, before=pages.position, limit=query.limit, status=query.status
     )
-    return approval_schemas.ApprovalList.of(found, pages.cursor_after(next_before))
+    return approval_schemas.ApprovalList.of(listed, pages.cursor_after(next_before))
 
 
 @routes.get("/v1/approvals/{id}")

@@ -70,10 +70,10 @@ class CreateManifest(RequestBody):
 
     def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of the operation. Raises `InvalidRequest` without any."""
-        given = {name: getattr(self, name) for name in CreateManifest.model_fields}
-        if not any(given.values()):
+        fields = {name: getattr(self, name) for name in CreateManifest.model_fields}
+        if not any(fields.values()):
             raise InvalidRequest("body: pass batch_id, revocation_ids or warrant_ids.")
-        return {name: each for name, each in given.items() if each}
+        return {name: each for name, each in fields.items() if each}
 
 
 class ApplyManifestPart(RequestBody):

@@ -88,8 +88,8 @@ class CheckQuery(BaseModel):
     def one(self) -> str:
         """The warrant identifier. Raises `InvalidRequest` unless exactly one is given."""
         kind, value = self.token_kind, self.token_value
-        given = (kind, self.token_issuer, value, self.token_issued_before)
-        if given.count(None) == len(given) and self.warrant_id is not None:
+        token = (kind, self.token_issuer, value, self.token_issued_before)
+        if token.count(None) == len(token) and self.warrant_id is not None:
             return self.warrant_id
         if self.warrant_id is not None or kind is None or value is None:
             others = "token_kind, token_issuer, token_value and token_issued_before"

@@ -62,8 +62,8 @@ async def create_status_list(
 @serves(status_lists.every)
 async def list_status_lists(request: ApiRequest) -> schemas.StatusListList:
     """List the status lists, newest first."""
-    found = request.run(status_lists.every)
-    return schemas.StatusListList(status_lists=[schemas.StatusListBody.of(each) for each in found])
+    lists = request.run(status_lists.every)
+    return schemas.StatusListList(status_lists=[schemas.StatusListBody.of(each) for each in lists])
 
 
 @routes.post(f"{PATH}/{{id}}/entries", status_code=201)

@@ -78,8 +78,8 @@ async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) 
     headers = {"ETag": f'"{tag}-{query.after}"', "Cache-Control": CACHE_CONTROL}
     if matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    found = request.run(documents.read_since, of=head, after=query.after)
-    return Response(answer(found), headers=headers, media_type="application/json")
+    signed_documents = request.run(documents.read_since, of=head, after=query.after)
+    return Response(answer(signed_documents), headers=headers, media_type="application/json")
 
 
 @routes.get(

@@ -105,10 +105,10 @@ class PublishTrust(RequestBody):
 
     def signatures(self) -> dict[bytes, bytes]:
         """Return the signatures by key. Raises `InvalidRequest`."""
-        found = {each.Key: each.Signature for each in self.Signatures}
-        if len(found) < len(self.Signatures) or not all(map(ed25519.is_safe, found)):
+        signatures = {each.Key: each.Signature for each in self.Signatures}
+        if len(signatures) < len(self.Signatures) or not all(map(ed25519.is_safe, signatures)):
             raise InvalidRequest("Signatures: must be by different Ed25519 keys.")
-        return found
+        return signatures
 
 
 class PublishedTrust(RecordBody):

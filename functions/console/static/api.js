@@ -75,16 +75,10 @@ export class Asked extends Error {
 /**
  * Use this key for all later calls. Without a key, refuse calls.
  * @param {string | null} secret
+ * @param {string | null} [id] the scope of idempotency keys: a person, a session without a person, or an API key
  */
-export function use(secret) {
+export function use(secret, id = holder) {
   key = secret
-}
-
-/**
- * Set the scope of idempotency keys: a person, a session without a person, or an API key.
- * @param {string | null} id
- */
-export function setHolder(id) {
   holder = id
 }
 
@@ -211,12 +205,12 @@ export async function* exported(query, signal) {
  */
 export async function all(path, name, { most = 50, ...options } = {}) {
   /** @type {T[]} */
-  const found = []
+  const records = []
   for await (const answer of answers(path, options)) {
-    found.push(...answer[name])
+    records.push(...answer[name])
     if (--most === 0) break
   }
-  return found
+  return records
 }
 
 /**
@@ -238,11 +232,14 @@ export async function call(method, path, body, options = {}) {
       return send(method, path, body, options)
     }, options.signal)
     if (response.status === 429 && attempt < TRIES) {
-      await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
+      const seconds = Number(response.headers.get('Retry-After')) || 1
+      events.dispatchEvent(new CustomEvent('waiting', { detail: seconds }))
+      await sleep(seconds, options.signal)
       continue
     }
     if (response.ok || response.status === 304) {
-      const body = await (options.raw ? response.arrayBuffer() : content(response))
+      const isJson = !options.raw && response.headers.get('Content-Type')?.startsWith('application/json')
+      const body = await (isJson ? response.json() : response.arrayBuffer())
       if (response.status === 202 && body.approval_id) throw new Asked(body)
       if (method !== 'GET') events.dispatchEvent(new Event('changed'))
       return { status: response.status, headers: response.headers, body }
@@ -299,10 +296,6 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
 const signedOut = () => new ApiError(401, 'unauthorized', 'You are signed out.')
 
 /** @param {Response} response */
-const content = async (response) =>
-  response.headers.get('Content-Type')?.startsWith('application/json') ? response.json() : response.arrayBuffer()
-
-/** @param {Response} response */
 async function failure(response) {
   const body = await response.json().catch(() => ({}))
   const { code = 'unknown', message = `The service responded with status ${response.status}.` } = body.error ?? {}
@@ -325,15 +318,6 @@ async function turn(run, signal) {
     calls--
     queue.shift()?.()
   }
-}
-
-/**
- * @param {number} seconds
- * @param {AbortSignal} [signal]
- */
-async function pause(seconds, signal) {
-  events.dispatchEvent(new CustomEvent('waiting', { detail: seconds }))
-  await sleep(seconds, signal)
 }
 
 /**

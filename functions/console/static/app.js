@@ -3,8 +3,9 @@
 import { ApiError, behind, events, sleep } from './api.js'
 import { mark, showSignIn } from './sign_in_page.js'
 import { number, span } from './format.js'
-import { html, one, put, svg } from './html.js'
+import { html, one, put } from './html.js'
 import { announce, banner, copy, heading, problem, ready, skeleton } from './components/panel.js'
+import { glyph } from './components/tag.js'
 import {
   exchangeCredential,
   sendToOpener,
@@ -49,16 +50,16 @@ const PAGES = /** @type {const} */ ([
   ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
 ])
-/** Pages without an entry in the navigation. */
-const BESIDE = /** @type {const} */ ([['changes', 'Changes', 'changes']])
 const ON_A_PHONE = 4
-/** Actions of the main buttons: title, page, icon if it differs from the page's, and permitted scopes. */
-const ACTS = /** @type {[string, string, string | null, ...Api.Scope[]][]} */ ([
-  ['Revoke a warrant…', 'revocations', null, 'revoker'],
-  ['New signing key…', 'keys', null],
-  ['New API key…', 'api-keys', null],
-  ['New service account…', 'accounts', null],
-  ['New webhook…', 'webhooks', null],
+/** A page without an entry in the navigation. */
+const CHANGES = /** @type {const} */ (['changes', 'Changes', 'changes'])
+/** Actions of the main buttons: title, page, and permitted scopes. */
+const ACTS = /** @type {[string, string, ...Api.Scope[]][]} */ ([
+  ['Revoke a warrant…', 'revocations', 'revoker'],
+  ['New signing key…', 'keys'],
+  ['New API key…', 'api-keys'],
+  ['New service account…', 'accounts'],
+  ['New webhook…', 'webhooks'],
 ])
 const SEARCH = 'M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14'
 const MORE = 'M2 8h.01M8 8h.01M14 8h.01'
@@ -91,10 +92,9 @@ async function start() {
   })
   try {
     if (kind === 'ticket') {
+      const form = { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }
       const accept = async () => {
-        await open(
-          await exchangeCredential('/v1/token', { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }),
-        )
+        await open(await exchangeCredential('/v1/token', form))
         tellTabs()
       }
       return showSignIn(place, showShell, null, null, accept)
@@ -190,7 +190,7 @@ function showShell() {
           ${finder()}
           <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
           <button type="button" class="more" aria-expanded="false" @click=${toggle}>
-            ${picture(MORE)}<span>More</span>
+            ${glyph(MORE)}<span>More</span>
           </button>
           <div class="rest">
             ${finder()}${PAGES.slice(ON_A_PHONE).map(item)}
@@ -216,15 +216,13 @@ function showShell() {
   void showPage().then(() => import('./command_palette.js'))
 }
 
-const picture = (/** @type {string} */ path) =>
-  html`<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
 const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) =>
   html` <a href=${`#/${name}`} data-page=${name} title=${words}
-    >${picture(path)}<span>${words}</span><b class="waits"></b
+    >${glyph(path)}<span>${words}</span><b class="waits"></b
   ></a>`
 const finder = () =>
   html`<button type="button" class="finder" title="Search" aria-keyshortcuts="Control+K Meta+K" @click=${search}>
-    ${picture(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd>
+    ${glyph(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd>
   </button>`
 
 /** Return the selector of the colour scheme: system, light or dark. */
@@ -255,31 +253,18 @@ async function search() {
   const { show } = await import('./command_palette.js')
   const go = (/** @type {string} */ hash) => void (location.hash = hash)
   const paths = Object.fromEntries(PAGES.map(([name, , , path]) => [name, path]))
-  const acts = ACTS.filter(([, , , ...scopes]) => hasScope(...scopes))
+  const acts = ACTS.filter(([, , ...scopes]) => hasScope(...scopes))
+  const [pages, group] = ['Pages', 'Actions']
+  const { revocations: path = '' } = paths
   show({
     paths,
     choices: [
-      ...PAGES.map(([name, title, , path]) => ({ group: 'Pages', title, path, run: () => go(`#/${name}`) })),
-      ...BESIDE.map(([name, title]) => ({
-        group: 'Pages',
-        title,
-        path: paths.revocations ?? '',
-        run: () => go(`#/${name}`),
-      })),
-      ...acts.map(([title, page, path]) => ({
-        group: 'Actions',
-        title,
-        path: path ?? paths[page] ?? '',
-        run: () => act(page),
-      })),
-      {
-        group: 'Actions',
-        title: 'Revoke many warrants',
-        path: paths.revocations ?? '',
-        run: () => go('#/revocations/many'),
-      },
-      { group: 'Actions', title: 'Copy link to this page', path: LINK, run: () => copy(location.href) },
-      { group: 'Actions', title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
+      ...PAGES.map(([name, title, , path]) => ({ group: pages, title, path, run: () => go(`#/${name}`) })),
+      { group: pages, title: CHANGES[1], path, run: () => go(`#/${CHANGES[0]}`) },
+      ...acts.map(([title, page]) => ({ group, title, path: paths[page] ?? '', run: () => act(page) })),
+      { group, title: 'Revoke many warrants', path, run: () => go('#/revocations/many') },
+      { group, title: 'Copy link to this page', path: LINK, run: () => copy(location.href) },
+      { group, title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
     ],
   })
 }
@@ -360,7 +345,7 @@ async function showPage() {
   const { signal } = leaving
   closeDialog()
   const wanted = route()
-  const known = [...PAGES, ...BESIDE].find(([name]) => name === wanted.page)
+  const known = [...PAGES, CHANGES].find(([name]) => name === wanted.page)
   delete document.body.dataset.ready
   document.body.dataset.page = wanted.page
   place.querySelector('nav')?.classList.remove('open')
@@ -394,17 +379,10 @@ async function showPage() {
   } catch (error) {
     if (signal.aborted) return
     const failed = 'The page could not be loaded.'
-    if (error instanceof ApiError) put(room, heading(known[1]), problem(error, failed, showPage))
-    else
-      put(
-        room,
-        heading(known[1]),
-        banner(
-          'revoked',
-          html`<strong>${failed}</strong> See the browser's console for the error, or use the command line:
-            <code>rescind --help</code>.`,
-        ),
-      )
+    const advice = html`<strong>${failed}</strong> See the browser's console for the error, or use the command line:
+      <code>rescind --help</code>.`
+    const notice = error instanceof ApiError ? problem(error, failed, showPage) : banner('revoked', advice)
+    put(room, heading(known[1]), notice)
     ready()
     if (!(error instanceof ApiError)) throw error
   }

@@ -1,6 +1,6 @@
 /** Describes the propagation of a change in words and numbers. Does not access the DOM. */
 
-import { clock, count, number, present, second, short, span, tokenWords } from './format.js'
+import { count, date, minute, number, present, second, short, span, tokenWords } from './format.js'
 
 /** @typedef {Api.Change} Change */
 /** @typedef {import('./components/tag.js').State} State */
@@ -121,139 +121,99 @@ export function summarize({
  * @returns {Stage[]}
  */
 export function stages(change, now) {
-  const first = { title: 'Recorded', state: /** @type {State} */ ('force'), isReached: true }
-  const at = `${second(change.recorded_at)} UTC`
-  if (change.unrevoked_at) {
-    const undone = { title: 'Unrevoked', state: /** @type {State} */ ('superseded'), isReached: true }
-    const lines = [`${second(change.unrevoked_at)} UTC`, 'Online checks accept it again.']
+  const { recorded_at: recorded, unrevoked_at: undone, kind, authorizers } = change
+  const at = `${second(recorded)} UTC`
+  if (undone)
     return [
-      { ...first, lines: [at] },
-      { ...undone, since: formatDuration(since(change, change.unrevoked_at)), lines },
-    ]
-  }
-  if (change.feed?.total === 0) {
-    const ended = /** @type {State} */ ('superseded')
-    return [
-      { ...first, lines: [at] },
+      reached('Recorded', [at]),
       {
-        title: 'No revocations left',
-        state: ended,
-        isReached: true,
-        lines: ['All its warrants have expired or were unrevoked.'],
+        ...reached('Unrevoked', [`${second(undone)} UTC`, 'Online checks accept it again.'], change, undone),
+        state: 'superseded',
       },
     ]
+  if (change.feed?.total === 0) {
+    const last = reached('No revocations left', ['All its warrants have expired or were unrevoked.'])
+    return [reached('Recorded', [at]), { ...last, state: 'superseded' }]
   }
-  if (change.kind === 'api_key')
-    return [{ ...first, lines: [at, 'The service refuses it from the next request.'] }, keyStage(change)]
-  const lines = [
-    at,
-    change.kind === 'srl_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`,
+  if (kind === 'api_key') {
+    const amount = count(authorizers.total, 'authorizer')
+    const words = `${amount} registered with it cannot report or receive changes without another key.`
+    return [
+      reached('Recorded', [at, 'The service refuses it from the next request.']),
+      authorizers.total
+        ? pending('Authorizers need another key', [words])
+        : reached('No authorizers affected', ['No authorizer is registered with it.']),
+    ]
+  }
+  const effect = kind === 'srl_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[kind]}.`
+  return [
+    reached('Recorded', [at, effect]),
+    feedStage(change, now),
+    srlStage(change, now),
+    enforcementStage(change, now),
   ]
-  return [{ ...first, lines }, feedStage(change, now), srlStage(change, now), enforcementStage(change, now)]
 }
 
-/** Return a sentence on the authorizers that an API key registered. @param {Change} change @returns {Stage} */
-function keyStage({ authorizers: { total: registered } }) {
-  if (!registered)
-    return {
-      title: 'No authorizers affected',
-      state: 'force',
-      isReached: true,
-      lines: ['No authorizer is registered with it.'],
-    }
-  return {
-    title: 'Authorizers need another key',
-    state: 'wait',
-    isReached: false,
-    lines: [
-      `${count(registered, 'authorizer')} registered with it cannot report or receive changes without another key.`,
-    ],
-  }
-}
+/**
+ * Return a stage that a change has reached, with the time that it took.
+ * @param {string} title
+ * @param {string[]} lines
+ * @param {Change | null} [change]
+ * @param {string | null} [time]
+ * @returns {Stage}
+ */
+const reached = (title, lines, change = null, time = null) => ({
+  title,
+  state: 'force',
+  isReached: true,
+  lines,
+  ...(change && time && { since: formatDuration(since(change, time)) }),
+})
+
+/** Return a stage that a change has not reached. @param {string} title @param {string[]} lines @returns {Stage} */
+const pending = (title, lines) => ({ title, state: 'wait', isReached: false, lines })
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function feedStage(change, now) {
   const { sequence, issued_at: issued, published, total } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
   if (sequence !== null && issued)
-    return {
-      title: `In the feed, entry ${number(sequence)}`,
-      state: 'force',
-      isReached: true,
-      since: formatDuration(since(change, issued)),
-      lines: [brief(issued, now)],
-    }
-  return {
-    title: 'Not in the feed yet',
-    state: 'wait',
-    isReached: false,
-    share: published / total,
-    lines:
-      total > 1
-        ? [`${number(published)} of ${number(total)} warrants are published.`]
-        : ['Authorizers have not received it.'],
-  }
+    return reached(`In the feed, entry ${number(sequence)}`, [brief(issued, now)], change, issued)
+  const some = `${number(published)} of ${number(total)} warrants are published.`
+  const words = total > 1 ? some : 'Authorizers have not received it.'
+  return { ...pending('Not in the feed yet', [words]), share: published / total }
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function srlStage(change, now) {
   const { srl, srl_due_at: due, kind } = change
-  if (srl)
-    return {
-      title: `In SRL ${number(srl.version)}`,
-      state: 'force',
-      isReached: true,
-      since: formatDuration(since(change, srl.issued_at)),
-      lines: [brief(srl.issued_at, now)],
-    }
+  if (srl) return reached(`In SRL ${number(srl.version)}`, [brief(srl.issued_at, now)], change, srl.issued_at)
   const isLate = due && now > Date.parse(due) + LATE
-  return {
-    title: 'Not in the SRL yet',
-    state: 'wait',
-    isReached: false,
-    lines: [
-      ...(due ? [isLate ? 'The SRL is overdue.' : `Due by ${brief(due, now)}.`] : []),
-      `Authorizers that use only the SRL still accept ${WHAT[kind]}.`,
-    ],
-  }
+  const lines = present([
+    due && (isLate ? 'The SRL is overdue.' : `Due by ${brief(due, now)}.`),
+    `Authorizers that use only the SRL still accept ${WHAT[kind]}.`,
+  ])
+  return pending('Not in the SRL yet', lines)
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function enforcementStage(change, now) {
-  const {
-    is_complete: complete,
-    completed_at: completed,
-    kind,
-    authorizers: { total: registered, enforced, fail_closed: closed, unknown },
-  } = change
+  const { completed_at: completed, kind, authorizers } = change
+  const { total: registered, enforced, fail_closed: closed, unknown } = authorizers
   if (!registered)
     return {
-      title: 'Enforcement',
+      ...pending('Enforcement', ['No authorizer is registered, so none reports enforcement.']),
       state: 'unknown',
-      isReached: false,
-      lines: ['No authorizer is registered, so none reports enforcement.'],
     }
-  const some = enforced ? number(enforced) : 'none'
+  const some = `Enforced by ${enforced ? number(enforced) : 'none'} of ${number(registered)}`
   const refusing =
     closed > 0 && `${number(closed)} ${enforced ? 'more ' : ''}${closed === 1 ? 'fails' : 'fail'} closed.`
-  if (complete) {
+  if (change.is_complete) {
     const lines = present([completed && brief(completed, now), refusing])
-    const end = completed ? formatDuration(since(change, completed)) : undefined
-    return {
-      title: closed ? `Enforced by ${some} of ${number(registered)}` : `Enforced by all ${number(registered)}`,
-      state: 'force',
-      isReached: true,
-      since: end,
-      lines,
-    }
+    return reached(closed ? some : `Enforced by all ${number(registered)}`, lines, change, completed)
   }
   const open = `${count(unknown, 'authorizer')} may accept ${WHAT[kind]}.`
-  return {
-    title: `Enforced by ${some} of ${number(registered)}`,
-    state: enforced ? 'open' : 'wait',
-    isReached: false,
-    share: enforced / registered,
-    lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`],
-  }
+  const lines = present([open, refusing, `${span(since(change, now))} so far`])
+  return { ...pending(some, lines), state: enforced ? 'open' : 'wait', share: enforced / registered }
 }
 
 /**
@@ -280,29 +240,13 @@ export function lagOf({ sequence, lag_entries: lag }) {
 
 /** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
 export function publicationEvents({ feed, srl, is_complete: complete, completed_at: completed }) {
-  return [
-    ...(feed?.issued_at
-      ? [
-          /** @type {Happened} */ ({
-            time: feed.issued_at,
-            text: `Published in feed entry ${number(feed.sequence ?? 0)}`,
-            state: 'force',
-          }),
-        ]
-      : []),
-    ...(srl
-      ? [
-          /** @type {Happened} */ ({
-            time: srl.issued_at,
-            text: `Published in SRL ${number(srl.version)}`,
-            state: 'force',
-          }),
-        ]
-      : []),
-    ...(complete && completed
-      ? [/** @type {Happened} */ ({ time: completed, text: 'Refused by all authorizers', state: 'force' })]
-      : []),
-  ]
+  const event = (/** @type {string} */ time, /** @type {string} */ text) =>
+    /** @type {Happened} */ ({ time, text, state: 'force' })
+  return present([
+    feed?.issued_at && event(feed.issued_at, `Published in feed entry ${number(feed.sequence ?? 0)}`),
+    srl && event(srl.issued_at, `Published in SRL ${number(srl.version)}`),
+    complete && completed && event(completed, 'Refused by all authorizers'),
+  ])
 }
 
 /** Return whether and how the contract permits to undo a change. @param {Change} change */
@@ -315,7 +259,4 @@ export function describeUnrevoke({ kind, can_unrevoke, unrevoked_at: undone, fee
 }
 
 /** Format a time of today to the second, or any other time with its date. @param {string} time @param {number} now */
-export const brief = (time, now) =>
-  second(time).slice(0, 10) === second(now).slice(0, 10)
-    ? second(time).slice(11)
-    : `${second(time).slice(0, 10)} ${clock(time)}`
+export const brief = (time, now) => (date(time) === date(now) ? second(time).slice(11) : minute(time))

@@ -5,7 +5,7 @@
  */
 
 import { ApiError, get, sleep } from './api.js'
-import { count, date } from './format.js'
+import { count, date, present } from './format.js'
 import { html, one, put } from './html.js'
 import { advice } from './components/panel.js'
 import { glyph } from './components/tag.js'
@@ -31,13 +31,14 @@ const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Ap
   authorizer: ['Authorizers', 'authorizers', ({ id }) => `#/authorizers/${id}`],
   api_key: ['API keys', 'api-keys', ({ id }) => `#/api-keys/${id}`],
   service_account: ['Service accounts', 'accounts', ({ id }) => `#/accounts/${id}`],
-  audit_entry: [
-    'Audit log',
-    'audit',
-    ({ id, name }) => `#/audit?${new URLSearchParams({ action: name ?? '', from: day(id), to: day(id) })}`,
-  ],
+  audit_entry: ['Audit log', 'audit', auditAddress],
 })
-const day = (/** @type {string} */ id) => date(madeAt(id.slice(-26)) * 1000)
+
+/** Return the address of the entries of the same action and day. @param {Api.SearchHit} hit */
+function auditAddress({ id, name }) {
+  const day = date(madeAt(id.slice(-26)) * 1000)
+  return `#/audit?${new URLSearchParams({ action: name ?? '', from: day, to: day })}`
+}
 
 class Palette {
   #query = ''
@@ -53,32 +54,27 @@ class Palette {
   /** @param {Place} place */
   constructor(place) {
     this.place = place
+    const end = () => {
+      this.#asking.abort()
+      this.element.remove()
+    }
     /** @type {HTMLDialogElement} */
-    this.element = one(
-      html`<dialog class="palette" aria-label="Search" closedby="any" @close=${() => this.#end()}></dialog>`,
-    )
+    this.element = one(html`<dialog class="palette" aria-label="Search" closedby="any" @close=${end}></dialog>`)
     document.body.append(this.element)
     this.#draw()
     this.element.showModal()
   }
 
-  #end() {
-    this.#asking.abort()
-    this.element.remove()
-  }
-
   /** Available choices, in groups. @returns {Choice[]} */
   get #choices() {
     const own = this.place.choices.filter(({ title, group }) => matches(this.#query, title, group))
-    return [...own, ...this.#hits.map((hit) => this.#choice(hit))]
-  }
-
-  /** @param {Api.SearchHit} hit @returns {Choice} */
-  #choice(hit) {
-    const [group, page, address] = KINDS[hit.kind]
-    const note = [hit.note, hit.status !== 'active' && hit.status].filter(Boolean).join(', ')
-    const run = () => void (location.hash = address(hit))
-    return { group, title: hit.name ?? hit.id, note, path: this.place.paths[page] ?? '', run }
+    const results = this.#hits.map((hit) => {
+      const [group, page, address] = KINDS[hit.kind]
+      const note = present([hit.note, hit.status !== 'active' && hit.status]).join(', ')
+      const run = () => void (location.hash = address(hit))
+      return { group, title: hit.name ?? hit.id, note, path: this.place.paths[page] ?? '', run }
+    })
+    return [...own, ...results]
   }
 
   /** @param {string} query */

@@ -27,7 +27,7 @@ export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${v
 /**
  * Return the present values. The API omits unset members, so they are undefined and not null.
  * @template T
- * @param {(T | false | null | undefined | '')[]} values
+ * @param {(T | false | null | undefined | '' | 0)[]} values
  * @returns {T[]}
  */
 export const present = (values) => /** @type {T[]} */ (values.filter(Boolean))

@@ -5,7 +5,7 @@
  * this browser receive it.
  */
 
-import { ApiError, at, call, events, get, setHolder, leave, remove, renewBy, TOO_OLD, use } from './api.js'
+import { ApiError, at, call, events, get, leave, remove, renewBy, TOO_OLD, use } from './api.js'
 
 /** @typedef {Pick<Api.IdentityProvider, 'id' | 'name' | 'issuer' | 'client_id' | 'authorization_endpoint'>} Provider */
 
@@ -47,8 +47,7 @@ export const hasScope = (...scopes) =>
 export async function open(secret) {
   const headers = { Authorization: `Bearer ${secret}` }
   caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true, headers }))
-  use(secret)
-  setHolder(caller.person_id ?? caller.session_id ?? caller.api_key_id)
+  use(secret, caller.person_id ?? caller.session_id ?? caller.api_key_id)
   if (caller.session_id) sessionStorage.setItem(KEPT, secret)
   else sessionStorage.removeItem(KEPT)
   touch()

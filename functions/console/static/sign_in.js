@@ -74,20 +74,6 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
 }
 
 /**
- * Return the flow of this state, and delete it.
- * @param {string} state
- * @returns {Flow | null}
- */
-function takeFlow(state) {
-  for (const storage of [sessionStorage, localStorage]) {
-    const found = storage.getItem(FLOW + state)
-    storage.removeItem(FLOW + state)
-    if (found) return JSON.parse(found)
-  }
-  return null
-}
-
-/**
  * Return a button for each provider.
  * @param {Provider[]} providers
  */
@@ -115,7 +101,12 @@ const button = (way, go) =>
 export async function finish(answer) {
   const [audience, query = ''] = answer.split('?')
   const response = new URLSearchParams(query)
-  const flow = takeFlow(response.get('state') ?? '')
+  // A flow is used once.
+  const name = FLOW + (response.get('state') ?? '')
+  /** @type {Flow | null} */
+  const flow = JSON.parse(sessionStorage.getItem(name) ?? localStorage.getItem(name) ?? 'null')
+  sessionStorage.removeItem(name)
+  localStorage.removeItem(name)
   // Even after a refusal, so that the sign-in form offers the same providers.
   if (flow) rememberTenant(flow.tenant)
   if (!flow || flow.audience !== audience || (response.get('iss') ?? flow.issuer) !== flow.issuer) {

@@ -1,6 +1,6 @@
 /** The key hierarchy: its visible part, and the impact of a revocation. */
 
-import { count, number } from './format.js'
+import { count, number, present } from './format.js'
 
 /** @typedef {import('./components/tag.js').State} State */
 
@@ -50,7 +50,10 @@ export const NOTARIES_SHOWN = 12
 export function forest(keys) {
   const inOrder = [...keys].sort((one, other) => (one.id < other.id ? -1 : 1))
   const current = inOrder.filter((key) => !key.successor_id)
-  const places = new Map(current.map((key) => [key.id, place(key)]))
+  /** @type {Map<string, Place>} */
+  const places = new Map(
+    current.map((key) => [key.id, { key, parent: null, children: [], older: [], depth: 0, blocked: null }]),
+  )
   for (const key of inOrder) places.get(key.successor_id ?? '')?.older.unshift(key)
   const roots = []
   for (const each of places.values()) {
@@ -61,12 +64,6 @@ export function forest(keys) {
   for (const root of roots) settle(root)
   return { roots, places }
 }
-
-/**
- * @param {Api.ListedSigningKey} key
- * @returns {Place}
- */
-const place = (key) => ({ key, parent: null, children: [], older: [], depth: 0, blocked: null })
 
 /** @param {Place} above */
 function settle(above) {
@@ -130,9 +127,7 @@ export function* below(top) {
  * @param {Place} top
  * @returns {Set<Place>}
  */
-export function cascadeOf(top) {
-  return new Set([...below(top)].filter(({ key }) => key.status !== 'revoked'))
-}
+export const cascadeOf = (top) => new Set([...below(top)].filter(({ key }) => key.status !== 'revoked'))
 
 /**
  * Return the visible items in reading order.
@@ -233,18 +228,14 @@ export function reveal(place, view) {
  */
 export function summary(members, now) {
   const states = members.map((each) => keyState(each, now))
-  const numbers = ['suspended', 'expired', 'cannot sign', 'revoked'].map((word) => ({
-    word,
-    number: states.filter((each) => each.word === word).length,
-  }))
-  const some = numbers.filter((each) => each.number)
-  const worst = states.find(
-    ({ word }) => word === some[0]?.word && (word !== 'revoked' || some[0].number === members.length),
-  )
+  const sizeOf = (/** @type {string} */ word) => states.filter((each) => each.word === word).length
+  const exceptions = ['suspended', 'expired', 'cannot sign', 'revoked'].filter(sizeOf)
+  const [first = ''] = exceptions
+  const worst = first !== 'revoked' || sizeOf(first) === members.length ? first : ''
   return {
-    state: worst?.state ?? 'force',
+    state: states.find(({ word }) => word === worst)?.state ?? 'force',
     words: count(members.length, 'notary', 'notaries'),
-    exceptions: some.map((each) => `${number(each.number)} ${each.word}`).join(', '),
+    exceptions: exceptions.map((word) => `${number(sizeOf(word))} ${word}`).join(', '),
   }
 }
 
@@ -254,11 +245,12 @@ export function summary(members, now) {
  * @returns {number | null}
  */
 export function warrantCount({ place, members }) {
-  const counts = (members ?? [place]).map(({ key }) => key.warrant_count)
-  return counts.reduce(
-    (/** @type {number | null} */ sum, each) => (sum === null || each === undefined ? null : sum + each),
-    0,
-  )
+  let sum = 0
+  for (const { key } of members ?? [place]) {
+    if (key.warrant_count === undefined) return null
+    sum += key.warrant_count
+  }
+  return sum
 }
 
 /**
@@ -272,19 +264,16 @@ export function label(item, { now, dark }) {
   if (item.members) {
     const { words, exceptions } = summary(item.members, now)
     const affected = item.members.filter((each) => dark.has(each)).length
-    return sentence([words, exceptions, signedText, affected && `${number(affected)} would be revoked`])
+    return present([words, exceptions, signedText, affected && `${number(affected)} would be revoked`]).join(', ')
   }
   const { place } = item
   const { key, older } = place
   const { word } = keyState(place, now)
-  return sentence([
+  return present([
     `${key.type} ${key.name}`,
     word === 'cannot sign' ? blockReason(place) : word,
     older.length && count(older.length + 1, 'version'),
     signedText,
     dark.has(place) && 'would be revoked',
-  ])
+  ]).join(', ')
 }
-
-/** @param {(string | number | boolean | null)[]} parts */
-const sentence = (parts) => parts.filter(Boolean).join(', ')

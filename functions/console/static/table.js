@@ -8,9 +8,9 @@ import { count, number, present } from './format.js'
 import { html, one, put } from './html.js'
 import { aged, subscribe, memoizeLast, readCached, scheduleRender } from './store.js'
 import { formatCsv } from './components/csv.js'
-import { choice, field, submitted, tick } from './components/dialog.js'
+import { choice, exactInput, field, submitted, tick } from './components/dialog.js'
 import { isHeard, isSilent } from './components/keyboard.js'
-import { problem, ready, skeleton, when } from './components/panel.js'
+import { button, loadSheet, problem, ready, skeleton, when } from './components/panel.js'
 import { download } from './components/progress.js'
 import { glyph, icon, stateOf, tag } from './components/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
@@ -87,15 +87,12 @@ const GLYPHS = {
  * @param {string} words
  * @param {keyof typeof GLYPHS} picture
  * @param {(event: MouseEvent) => unknown} run
- * @param {'menu' | null} [opens]
+ * @param {'menu'} [opens]
  */
-const tool = (words, picture, run, opens = null) =>
+const tool = (words, picture, run, opens) =>
   html`<button type="button" class="flat" aria-label=${words} title=${words} aria-haspopup=${opens} @click=${run}>
     ${glyph(GLYPHS[picture])}
   </button>`
-
-/** @param {'flat' | 'facet'} look @param {string} words @param {() => unknown} run */
-const button = (look, words, run) => html`<button type="button" class=${look} @click=${run}>${words}</button>`
 
 /**
  * Return a checkbox that selects a row, or all.
@@ -109,11 +106,7 @@ const picker = (role, words, isOn, run) =>
     <label><input type="checkbox" aria-label=${words} .checked=${isOn} @change=${run} /></label>
   </div>`
 
-/** Loaded with the first table. */
-const sheet = one(html`<link rel="stylesheet" />`)
-sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
-document.head.append(sheet)
-await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
+await loadSheet('table.css')
 
 /** Return a name with an uncut end, because people distinguish names by it. @param {string} name */
 export function whole(name) {
@@ -176,9 +169,6 @@ function renderCell(column, row) {
   return kind && kind !== 'number' ? CELLS[kind](value) : textOf(column, row)
 }
 
-/** Return the class of a cell. @param {Column} column */
-const sideOf = ({ kind }) => (kind === 'number' ? kind : null)
-
 export class Table {
   /** @type {any[] | null} */
   #rows = null
@@ -240,24 +230,18 @@ export class Table {
     this.#rows = rows
     const before = isNew && this.#tops()
     this.#paint()
-    if (before) this.#glide(before)
+    if (!before) return
+    // Animate the rows from their earlier positions, to show the moved rows.
+    for (const [row, top] of this.#tops()) {
+      const by = (before.get(row) ?? top) - top
+      if (by) row.animate({ transform: [`translateY(${by}px)`, 'none'] }, { duration: 240, easing: 'ease-out' })
+    }
   }
 
   /** Return the positions of the visible rows. */
   #tops() {
     const rows = /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll('.lines .row')])
     return new Map(rows.map((row) => [row, row.getBoundingClientRect().top]))
-  }
-
-  /**
-   * Animate rows from their earlier positions, to show the moved rows.
-   * @param {Map<HTMLElement, number>} before
-   */
-  #glide(before) {
-    for (const [row, top] of this.#tops()) {
-      const by = (before.get(row) ?? top) - top
-      if (by) row.animate({ transform: [`translateY(${by}px)`, 'none'] }, { duration: 240, easing: 'ease-out' })
-    }
   }
 
   /** Draw the visible part again. */
@@ -399,20 +383,23 @@ export class Table {
     const own = ['q', 'sort', 'hide', 'flat'].map((name) => this.#parameter(name))
     // Initial parameters with the name of a column are now part of the filter.
     const others = [...new URLSearchParams(before)].filter(([name]) => ![...own, ...this.#filters].includes(name))
-    const kept = new URLSearchParams(others)
+    const parameters = new URLSearchParams(others)
     const set = (/** @type {string} */ name, /** @type {string | false} */ value) =>
-      value && kept.set(this.#parameter(name), value)
+      value && parameters.set(this.#parameter(name), value)
     set('q', this.#query.trim())
     set('sort', this.#sort !== this.spec.sort && this.#sort)
     set('hide', [...this.#hidden].join())
     set('flat', this.#flat && '1')
-    history.replaceState(null, '', `#/${this.spec.id}${kept.size ? `?${kept}` : ''}`)
+    history.replaceState(null, '', `#/${this.spec.id}${parameters.size ? `?${parameters}` : ''}`)
     this.#paint()
   }
 
   #tools() {
-    const words = `Filter ${this.spec.noun}`
-    const typed = (/** @type {InputEvent} */ { target }) => this.#ask(/** @type {HTMLInputElement} */ (target).value)
+    const { files, noun } = this.spec
+    const words = `Filter ${noun}`
+    const filter = (/** @type {InputEvent} */ { target }) => this.#ask(/** @type {HTMLInputElement} */ (target).value)
+    const own = { title: 'Loaded rows as CSV', run: () => this.#export() }
+    const save = (/** @type {MouseEvent} */ event) => (files ? menu(event, this.signal, [...files, own]) : own.run())
     return html`<div class=${this.#isNarrow ? 'tools narrow' : 'tools'}>
       <label class="search"
         >${glyph(GLYPHS.search)}<input
@@ -422,17 +409,13 @@ export class Table {
           value=${this.#query}
           autocomplete="off"
           spellcheck="false"
-          @input=${typed}
+          @input=${filter}
         /><kbd aria-hidden="true">/</kbd></label
       >
       <div class="facets">${this.#chosen.size ? this.#bulk() : this.#facets()}</div>
       ${this.#isRemote && tool('Filter by', 'filter', (event) => this.#fill(event))}
       ${tool('Columns and filters', 'view', (event) => this.#choose(event))}
-      ${
-        this.spec.files
-          ? tool('Download CSV', 'download', (event) => this.#files(event), 'menu')
-          : tool('Download CSV', 'download', () => this.#export())
-      }
+      ${tool('Download CSV', 'download', save, files && 'menu')}
     </div>`
   }
 
@@ -470,7 +453,7 @@ export class Table {
     }
     const bulk = this.spec.bulk ?? []
     return html`<span role="status">${number(rows.length)} selected</span>
-      ${bulk.map(({ title, run }) => button('facet', title, () => run(rows)))}${button('facet', 'Clear', clear)}`
+      ${bulk.map(({ title, run }) => button(title, () => run(rows), 'facet'))}${button('Clear', clear, 'facet')}`
   }
 
   #body() {
@@ -504,9 +487,7 @@ export class Table {
         !this.#lines.length &&
         html`<div class="padded nothing">
           <p>No ${entry.pages?.more ? 'loaded ' : ''}${this.spec.noun} match the filter.</p>
-          <button type="button" @click=${() => this.#ask('')}>
-            Show all ${this.#isRemote ? '' : number(this.#rows.length)}
-          </button>
+          ${button(`Show all ${this.#isRemote ? '' : number(this.#rows.length)}`, () => this.#ask(''))}
         </div>`
       }`
   }
@@ -520,15 +501,14 @@ export class Table {
       this.#paint()
     }
     return html`${picker('columnheader', `Select all visible ${this.spec.noun}`, all, toggle)}
-      ${this.#shown.map((column) => {
-        const { id, title, kind } = column
+      ${this.#shown.map(({ id, title, kind }) => {
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
         const turn = () => {
           const isDown = sorted === 'none' ? kind === 'number' : sorted === 'ascending'
           this.#sort = isDown ? `-${id}` : id
           this.#keep()
         }
-        return html`<div role="columnheader" class=${sideOf(column)} aria-sort=${sorted}>
+        return html`<div role="columnheader" class=${kind === 'number' && kind} aria-sort=${sorted}>
           <button type="button" class="sorter" @click=${turn}>
             ${title}<span aria-hidden="true">${ARROWS[sorted]}</span>
           </button>
@@ -554,14 +534,19 @@ export class Table {
    * @param {number} index
    */
   #row(row, index) {
-    const { mark, sub, actions } = this.spec
+    const { mark, sub, actions, open, show } = this.spec
     const picked = this.#chosen.has(this.#key(row))
     // In a narrow table, the page of a row has its actions.
     const more =
       actions &&
-      !(this.#isNarrow && this.spec.open) &&
-      tool(`Actions for ${this.#name(row)}`, 'more', (event) => this.#act(event, row), 'menu')
-    const name = this.#named(row, renderCell(this.#lead, row))
+      !(this.#isNarrow && open) &&
+      tool(`Actions for ${this.#name(row)}`, 'more', (event) => menu(event, this.signal, present(actions(row))), 'menu')
+    const content = renderCell(this.#lead, row)
+    const name = open
+      ? html`<a class="lead" aria-label=${this.#name(row)} href=${open(row)}>${content}</a>`
+      : show
+        ? html`<button type="button" class="lead" aria-haspopup="dialog" @click=${() => show(row)}>${content}</button>`
+        : html`<span class="lead" tabindex="-1">${content}</span>`
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)
       return html`<div role="row" class="row" aria-rowindex=${index + 2}>
@@ -577,24 +562,12 @@ export class Table {
       ${picker('cell', `Select ${this.#name(row)}`, picked, () => this.#pick(row))}
       ${this.#shown.map(
         (column) =>
-          html`<div role="cell" class=${sideOf(column)}>
+          html`<div role="cell" class=${column.kind === 'number' && 'number'}>
             ${column === this.#lead ? name : renderCell(column, row)}
           </div>`,
       )}
       <div role="cell" class="more">${more}</div>
     </div>`
-  }
-
-  /**
-   * @param {any} row
-   * @param {unknown} content
-   */
-  #named(row, content) {
-    const { open, show } = this.spec
-    if (open) return html`<a class="lead" aria-label=${this.#name(row)} href=${open(row)}>${content}</a>`
-    return show
-      ? html`<button type="button" class="lead" aria-haspopup="dialog" @click=${() => show(row)}>${content}</button>`
-      : html`<span class="lead" tabindex="-1">${content}</span>`
   }
 
   /** @param {any} row */
@@ -634,15 +607,13 @@ export class Table {
 
   /** Return the buttons that load more rows. @param {import('./store.js').Pages} pages */
   #more(pages) {
-    if (pages.isLoading) return html`<span>Loading …</span>${button('flat', 'Stop', () => pages.stop())}`
+    if (pages.isLoading) return html`<span>Loading …</span>${button('Stop', () => pages.stop(), 'flat')}`
     const left = pages.left(this.#entry?.data?.length ?? 0)
+    const all = left === null ? 'Load all' : `Load all ${number(left)}`
     return (
       pages.more &&
-      html`${button('flat', 'Load more', () => pages.load())}
-      ${
-        (left === null || left > 100) &&
-        button('flat', left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())
-      }
+      html`${button('Load more', () => pages.load(), 'flat')}
+      ${(left === null || left > 100) && button(all, () => pages.loadAll(), 'flat')}
       ${this.#sort !== this.spec.sort && html`<span>Only loaded rows are sorted.</span>`}`
     )
   }
@@ -683,20 +654,11 @@ export class Table {
     )
   }
 
-  /** @param {MouseEvent} event @param {any} row */
-  #act(event, row) {
-    menu(event, this.signal, present(this.spec.actions?.(row) ?? []))
-  }
-
-  /** @param {MouseEvent} event */
-  #files(event) {
-    const own = { title: 'Loaded rows as CSV', run: () => this.#export() }
-    menu(event, this.signal, [...(this.spec.files ?? []), own])
-  }
-
   /** Open the menu of columns, order and saved filters. @param {MouseEvent} event */
   #choose(event) {
-    const kept = saved(this.spec.id)
+    const key = `rescind.filters.${this.spec.id}`
+    /** Addresses by name. @type {Record<string, string>} */
+    const filters = JSON.parse(localStorage.getItem(key) ?? '{}')
     const show = (/** @type {string} */ id) => {
       if (!this.#hidden.delete(id)) this.#hidden.add(id)
       this.#keep()
@@ -710,27 +672,27 @@ export class Table {
       this.#keep()
     }
     popup(event, this.signal, (close) => {
-      const keep = submitted((form) => {
-        const name = String(form.get('name'))
-        localStorage.setItem(filters(this.spec.id), JSON.stringify({ ...kept, [name]: location.hash }))
+      const save = submitted((form) => {
+        filters[String(form.get('name'))] = location.hash
+        localStorage.setItem(key, JSON.stringify(filters))
         close()
       })
       const forget = (/** @type {string} */ name) => {
-        const { [name]: _, ...rest } = kept
-        localStorage.setItem(filters(this.spec.id), JSON.stringify(rest))
+        delete filters[name]
+        localStorage.setItem(key, JSON.stringify(filters))
         close()
       }
-      const seen = this.spec.columns.filter(({ width }) => width)
+      const columns = this.spec.columns.filter(({ width }) => width)
       const box = (/** @type {string} */ words, /** @type {boolean} */ isOn, /** @type {() => void} */ change) =>
         tick(html`<input type="checkbox" .checked=${isOn} @change=${change} />`, words)
-      const sorts = seen.flatMap(({ id, title }) => [
+      const sorts = columns.flatMap(({ id, title }) => [
         [id, `${title}, ascending`],
         [`-${id}`, `${title}, descending`],
       ])
-      return html`<form class="view" @submit=${keep}>
+      return html`<form class="view" @submit=${save}>
         <fieldset>
           <legend>Columns</legend>
-          ${seen
+          ${columns
             .filter((each) => each !== this.#lead)
             .map(({ id, title }) => box(title, !this.#hidden.has(id), () => show(id)))}
           ${this.spec.groups && box('Groups', !this.#flat, flat)}
@@ -742,10 +704,10 @@ export class Table {
           </select></label
         >
         ${
-          Object.keys(kept).length > 0 &&
+          Object.keys(filters).length > 0 &&
           html`<fieldset>
             <legend>Saved filters</legend>
-            ${Object.entries(kept).map(
+            ${Object.entries(filters).map(
               ([name, address]) =>
                 html`<span class="saved">
                   <a href=${address} @click=${close}>${name}</a>
@@ -788,13 +750,7 @@ export class Table {
                   ['', 'all'],
                   ...options.map((each) => /** @type {const} */ ([each, each, each === valueOf(id)])),
                 ])
-              : html`<input
-                  name=${id}
-                  type=${type}
-                  value=${valueOf(id, type)}
-                  autocomplete="off"
-                  spellcheck="false"
-                />`,
+              : exactInput(id, { type, value: valueOf(id, type), required: false }),
             hint,
           ),
         )}
@@ -818,8 +774,11 @@ export class Table {
     if (event.key === 'Escape' && target.matches('[type=search]')) return this.#scroll?.focus()
     if (!isHeard(event)) return
     const filter = () => this.element.querySelector('input')?.focus()
-    const [next, before, pick] = [() => this.#move(1), () => this.#move(-1), () => this.#pickFocused()]
-    const act = { '/': filter, j: next, k: before, x: pick }[event.key]
+    const pick = () => {
+      const line = this.#lines[this.#at]
+      if (line?.row) this.#pick(line.row)
+    }
+    const act = { '/': filter, j: () => this.#move(1), k: () => this.#move(-1), x: pick }[event.key]
     if (!act) return
     event.preventDefault()
     act()
@@ -845,11 +804,6 @@ export class Table {
     this.#paint()
     const lead = /** @type {HTMLElement | null} */ (this.element.querySelector(`[aria-rowindex="${index + 2}"] .lead`))
     lead?.focus({ preventScroll: true })
-  }
-
-  #pickFocused() {
-    const line = this.#lines[this.#at]
-    if (line?.row) this.#pick(line.row)
   }
 }
 
@@ -883,22 +837,22 @@ function compare(left, right) {
   return order.compare(String(left), String(right))
 }
 
-const filters = (/** @type {string} */ id) => `rescind.filters.${id}`
-
-/** Return the saved filters of a table: addresses by name. @param {string} id @returns {Record<string, string>} */
-const saved = (id) => JSON.parse(localStorage.getItem(filters(id)) ?? '{}')
-
 /**
  * @param {MouseEvent} event
  * @param {AbortSignal} signal
  * @param {Action[]} actions
  */
 function menu(event, signal, actions) {
-  const item = (/** @type {Action} */ { title, danger }, /** @type {() => void} */ act) =>
-    html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'} @click=${act}>
+  const item = (/** @type {Action} */ { title, danger, run }, /** @type {() => void} */ close) =>
+    html`<button
+      type="button"
+      role="menuitem"
+      class=${danger ? 'item revoked' : 'item'}
+      @click=${() => (close(), run())}
+    >
       ${title}
     </button>`
-  popup(event, signal, (close) => actions.map((each) => item(each, () => (close(), void each.run()))), 'menu')
+  popup(event, signal, (close) => actions.map((each) => item(each, close)), 'menu')
 }
 
 /**

@@ -78,31 +78,13 @@ export async function verify(answer, keys, now, seen = null) {
   const signed = fromBase64(answer.srl.Payload)
   const signature = fromBase64(answer.srl.Signature)
   need(signed && signature, 'form', 'The payload or the signature is not valid base64.')
-  const signer = await signerOf(signed, signature, keys)
+  let signer = null
+  for (const key of keys) if (!signer && (await isSigned(signed, signature, key))) signer = key
   need(signer, 'signature', 'None of the keys signed this SRL, or it was modified.')
   const { members, ...found } = read(signed)
   const content = { ...found, size: signed.length, sha256: hex(hash(signed)), signer: toBase64(signer) }
   need(isShown(answer.payload, members), 'shown', 'The readable part differs from the signed payload.')
-  checkContent(content, now, seen)
-  return content
-}
-
-/**
- * @param {Bytes} signed
- * @param {Bytes} signature
- * @param {Bytes[]} keys
- */
-async function signerOf(signed, signature, keys) {
-  for (const key of keys) if (await isSigned(signed, signature, key)) return key
-  return null
-}
-
-/**
- * @param {Content} content
- * @param {number} now
- * @param {Seen | null} seen
- */
-function checkContent({ ids, version, issuedAt, expiresAt, sha256 }, now, seen) {
+  const { ids, version, issuedAt, expiresAt, sha256 } = content
   need(
     ids.every((id, index) => index === 0 || ids[index - 1] < id),
     'order',
@@ -126,6 +108,7 @@ function checkContent({ ids, version, issuedAt, expiresAt, sha256 }, now, seen) 
     'version',
     `This browser has seen a different SRL ${version}. Two SRLs of one version are never valid.`,
   )
+  return content
 }
 
 /**

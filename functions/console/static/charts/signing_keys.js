@@ -1,6 +1,6 @@
 /** Picture of the key hierarchy: columns by depth if there is room, else indented rows. */
 
-import { number } from '../format.js'
+import { number, present } from '../format.js'
 import { html, one, svg } from '../html.js'
 import { shape } from '../components/tag.js'
 import { label, warrantCount, keyState, summary } from '../signing_keys.js'
@@ -223,17 +223,16 @@ function node({ item, x, y, w }, drawing, hatching) {
   const { state, name, note } = words(item, drawing.now)
   const isDark = (item.members ?? [item.place]).some((each) => drawing.dark.has(each))
   const isChosen = !item.members && item.place === drawing.chosen
-  const classes = [
-    'node',
-    state,
-    isDark && 'dark',
-    !item.members && item.place.key.status === 'revoked' && 'ended',
-    isChosen && 'chosen',
-    item.members && 'many',
-  ]
-    .filter(Boolean)
-    .join(' ')
-  const behind = item.members ? '' : cards(Math.min(3, item.place.older.length), w)
+  const isEnded = !item.members && item.place.key.status === 'revoked'
+  const looks = [isDark && 'dark', isEnded && 'ended', isChosen && 'chosen', item.members && 'many']
+  const classes = present(['node', state, ...looks]).join(' ')
+  const edge = (/** @type {number} */ by) =>
+    `M${by + 1} ${4 - by}q0-4 5-4H${w + by - 6}a6 6 0 0 1 6 6V${HEIGHT - by - 5}q0 4-4 5`
+  // A card for each superseded version, three at most.
+  const behind = [4, 8, 12]
+    .slice(0, item.members ? 0 : item.place.older.length)
+    .map(edge)
+    .join('')
   const amount = number(warrantCount(item) ?? 0)
   const room = amount === '0' ? 0 : measure(amount) + 8
   const isOperated = drawing.active !== undefined
@@ -253,17 +252,6 @@ function node({ item, x, y, w }, drawing, hatching) {
       <text class="soft" aria-hidden="true" x="12" y="36">${cut(note, w - 12 - 14)}</text>
       ${isOperated && item.open !== null && svg`<path class="fold" d=${foldAt(w, item.open)}/>`}
     </g>`
-}
-
-/**
- * Return the edges of cards behind a box: a card for each superseded version, three at most.
- * @param {number} number
- * @param {number} w of the box
- */
-function cards(number, w) {
-  const one = (/** @type {number} */ by) =>
-    `M${by + 1} ${4 - by}q0-4 5-4H${w + by - 6}a6 6 0 0 1 6 6V${HEIGHT - by - 5}q0 4-4 5`
-  return Array.from({ length: number }, (_, index) => one(4 * index + 4)).join('')
 }
 
 /**

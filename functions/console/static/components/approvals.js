@@ -8,7 +8,7 @@ import { hasScope, currentCaller } from '../session.js'
 import { MANIFESTS, readManifest, UnrevokeRun } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
 import { detailRows } from './differences.js'
-import { announce, facts, userText } from './panel.js'
+import { announce, button, facts, userText } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
 /** @typedef {{what: unknown, why: unknown, buttons: unknown}} Card */
@@ -61,8 +61,6 @@ function card(approval, redraw) {
   const what = html`<strong>${words(action, remaining)}</strong> ${subject(approval)}`
   const until = `until ${minute(end)} UTC`
   const why = html`<bdi dir="auto">${reason}</bdi>`
-  const button = (/** @type {string} */ label, /** @type {() => unknown} */ run) =>
-    html`<button type="button" @click=${run}>${label}</button>`
   if (status === 'pending' && own) return { what, why: html`waiting for approval ${until}: ${why}`, buttons: null }
   if (status === 'pending') {
     const buttons = [
@@ -90,19 +88,25 @@ function subject({ subject: it, details }) {
 }
 
 /** Return the facts for the approver. @param {Approval} approval */
-export const about = (approval) => [
-  facts([
-    ['Action', words(approval.action, approval.remaining)],
-    ['Resource', html`<code>${approval.subject}</code>`],
-    ['Requested by', userText(approval.requested_by)],
-    ['Reason', userText(approval.reason)],
-    ...groupRows(approval.details),
-    ...detailRows({ ...approval.details, groups: undefined }).map(
-      ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, userText(value)]),
-    ),
-  ]),
-  approval.details.sha256 ? members(approval.subject) : null,
-]
+export function about({ action, remaining, subject, requested_by: by, reason, details: all }) {
+  const { groups = [], ...details } = /** @type {Record<string, any>} */ (all)
+  /** How many revocations an identity made, with the reason. */
+  /** @param {{created_by: string, reason: string, count: number}} group @returns {[string, unknown]} */
+  const groupRow = (group) => [`${count(group.count, 'revocation')} by ${group.created_by}`, userText(group.reason)]
+  /** @param {[string, string]} row @returns {[string, unknown]} */
+  const detailRow = ([name, value]) => [DETAILS[name] ?? name, userText(value)]
+  return [
+    facts([
+      ['Action', words(action, remaining)],
+      ['Resource', html`<code>${subject}</code>`],
+      ['Requested by', userText(by)],
+      ['Reason', userText(reason)],
+      ...groups.map(groupRow),
+      ...detailRows(details).map(detailRow),
+    ]),
+    details.sha256 ? members(subject) : null,
+  ]
+}
 
 /** Return the members of a manifest, in pages. @param {string} id */
 function members(id) {
@@ -127,18 +131,11 @@ function members(id) {
               </li>`,
           )}
         </ul>
-        ${words && html`<button type="button" @click=${more}>${words}</button>`}`,
+        ${words && button(words, more)}`,
     )
   draw('Show all members')
   return place
 }
-
-/** Return how many revocations each identity made, with the reasons. @param {Record<string, any>} details */
-const groupRows = ({ groups = [] }) =>
-  /** @type {{created_by: string, reason: string, count: number}[]} */ (groups).map(
-    ({ created_by: by, reason, count: number }) =>
-      /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, userText(reason)]),
-  )
 
 /** Decisions: title of the dialog, button, and the messages after success and failure. */
 const DECISIONS = /** @type {const} */ ({
@@ -212,12 +209,16 @@ export async function use(approval, redraw = async () => {}) {
 async function repeated(approval, place) {
   const { subject: it, request } = approval
   if (it.startsWith('svc_rev_')) return (headers) => remove(`/v1/revocations/${it}`, headers)
-  if (it.startsWith('svc_man_')) return (headers) => wholeManifest(approval, place, headers)
+  if (it.startsWith('svc_man_'))
+    return async ({ [APPROVAL]: id = '' }) => {
+      const run = new UnrevokeRun(await readManifest(it), new AbortController().signal)
+      if (!(await run.go(place, run.parts, approval.reason, { [APPROVAL]: id })))
+        throw new ApiError(409, 'stopped', 'You stopped the action. Run it again to continue.')
+    }
   for (const body of bodies(approval)) {
     const text = body === undefined ? '' : JSON.stringify(body)
-    if (request?.method === 'POST' && hex(await sha256(concat(text))) === request.sha256) {
+    if (request?.method === 'POST' && hex(await sha256(concat(text))) === request.sha256)
       return (headers) => post(request.path, body, { headers })
-    }
   }
   return null
 }
@@ -227,26 +228,9 @@ function bodies({ action, details }) {
   const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
   if (action === 'srl_signers.force_activate') return [{ force: true }, undefined]
   if (action === 'signing_keys.revoke_root') return [{ reason, cascade }]
-  const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
-    (each) => changes[each]?.new ?? null,
-  )
-  const networks = changes.networks?.new ?? []
-  return action === 'admin_keys.create'
-    ? [
-        { name, scopes, service_account_id, expires_at, networks },
-        ...GRACES.map((grace_seconds) => ({ grace_seconds })),
-      ]
-    : []
-}
-
-/**
- * Apply all parts of a manifest. Throws `ApiError`.
- * @param {Approval} approval
- * @param {Element} place of the progress
- * @param {Record<string, string>} headers
- */
-async function wholeManifest({ subject: own, reason }, place, { [APPROVAL]: id = '' }) {
-  const run = new UnrevokeRun(await readManifest(own), new AbortController().signal)
-  if (!(await run.go(place, run.parts, reason, { [APPROVAL]: id })))
-    throw new ApiError(409, 'stopped', 'You stopped the action. Run it again to continue.')
+  if (action !== 'admin_keys.create') return []
+  const value = (/** @type {string} */ member) => changes[member]?.new ?? null
+  const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(value)
+  const key = { name, scopes, service_account_id, expires_at, networks: value('networks') ?? [] }
+  return [key, ...GRACES.map((grace_seconds) => ({ grace_seconds }))]
 }

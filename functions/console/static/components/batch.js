@@ -187,9 +187,9 @@ export function calls(warrants, reason) {
   const groups = new Map()
   for (const each of warrants) {
     const own = each.reason ?? reason
-    const group = groups.get(own)
-    if (group) group.push(each)
-    else groups.set(own, [each])
+    const group = groups.get(own) ?? []
+    group.push(each)
+    groups.set(own, group)
   }
   return [...groups].flatMap(([own, some]) => parts(some).map((part) => ({ reason: own, warrants: part })))
 }

@@ -4,7 +4,7 @@ import { ApiError, Asked, once } from '../api.js'
 import { minute } from '../format.js'
 import { html, one, put } from '../html.js'
 import { currentCaller } from '../session.js'
-import { announce, banner, copyText, problem } from './panel.js'
+import { announce, banner, button, copyText, problem } from './panel.js'
 
 /**
  * Ask a question.
@@ -40,18 +40,16 @@ export function ask({
 }) {
   return new Promise((resolve) => {
     const fault = one(html`<div></div>`)
-    const approval = new Approval((words) => {
-      put(button, words ?? action)
-    })
+    const approval = new Approval((words) => put(main, words ?? action))
     /** @type {HTMLButtonElement} */
-    const button = one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`)
+    const main = one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`)
     /** @type {T | null} */
     let result = null
     let tried = { form: '', headers: once() }
     const submit = submitted(async (form) => {
       const given = JSON.stringify([...form])
       if (given !== tried.form) tried = { form: given, headers: once() }
-      button.disabled = true
+      main.disabled = true
       put(fault)
       try {
         result = await run(form, { ...tried.headers, ...approval.headers(form) })
@@ -59,17 +57,19 @@ export function ask({
         // The event `close` fires later, and the document must not contain a secret until then.
         dialog.remove()
       } catch (error) {
-        button.disabled = false
+        main.disabled = false
         if (approval.takes(error)) return
         if (!(error instanceof ApiError)) throw error
         const words = typeof failed === 'string' ? failed : failed(error)
-        put(fault, error.status === 0 ? unanswered() : problem(error, words))
+        const unknown = html`<strong>The result is unknown.</strong> The service did not respond. Is it running? You can
+          safely try again: the change is made only once.`
+        put(fault, error.status === 0 ? banner('revoked', unknown) : problem(error, words))
       }
     })
     // For browsers without support for `closedby`.
     const stay = (/** @type {Event} */ event) => event.preventDefault()
     const end = () => {
-      if (button.disabled && result === null)
+      if (main.disabled && result === null)
         announce('You closed the dialog before the response. The change may still be made.')
       dialog.remove()
       resolve(result)
@@ -86,9 +86,7 @@ export function ask({
         <form autocomplete="off" @submit=${submit}>
           <h2 id="dialog-title">${title}</h2>
           ${body}${approval.element}${fault}
-          <div class="actions">
-            ${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}
-          </div>
+          <div class="actions">${main}${!alone && button('Cancel', () => dialog.close())}</div>
         </form>
       </dialog>`,
     )
@@ -140,29 +138,22 @@ class Approval {
    */
   takes(error) {
     if (error instanceof Asked) {
-      this.#become(
-        error.approval.approval_id,
-        'Use approval',
-        banner(
-          'wait',
-          html`<strong>Waiting for approval.</strong> Nothing has changed yet. Any other administrator can approve the
-            request on the overview until ${minute(error.approval.expires_at)} UTC. Then use the approval here or on
-            your overview.`,
-        ),
-      )
+      const { approval_id: id, expires_at: end } = error.approval
+      const words = html`<strong>Waiting for approval.</strong> Nothing has changed yet. Any other administrator can
+        approve the request on the overview until ${minute(end)} UTC. Then use the approval here or on your overview.`
+      this.#become(id, 'Use approval', banner('wait', words))
     } else if (
       this.#wanted === null &&
       error instanceof ApiError &&
       error.code === 'approval_required' &&
       currentCaller().person_id
     ) {
+      const words = html`<strong>Approval required.</strong> Nothing has changed. Another administrator must approve
+        this.`
       this.#become(
         'request',
         'Request approval',
-        banner(
-          'info',
-          html`<strong>Approval required.</strong> Nothing has changed. Another administrator must approve this.`,
-        ),
+        banner('info', words),
         field(
           'Reason for approval',
           html`<textarea name="approval_reason" required maxlength="1024" rows="2" dir="auto"></textarea>`,
@@ -191,13 +182,6 @@ class Approval {
   }
 }
 
-const unanswered = () =>
-  banner(
-    'revoked',
-    html`<strong>The result is unknown.</strong> The service did not respond. Is it running? You can safely try again:
-      the change is made only once.`,
-  )
-
 /**
  * Show a secret once.
  *
@@ -222,9 +206,7 @@ export function showSecret(title, secret, text) {
 /** Return a button that copies a text and shows the result next to it. @param {string} text */
 export function copyButton(text) {
   const status = one(html`<span class="soft" role="status"></span>`)
-  return html`<div class="actions">
-    <button type="button" @click=${async () => put(status, await copyText(text))}>Copy</button>${status}
-  </div>`
+  return html`<div class="actions">${button('Copy', async () => put(status, await copyText(text)))}${status}</div>`
 }
 
 /**
@@ -281,14 +263,15 @@ export const choice = (name, options) =>
   </select>`
 
 /**
- * Return an input for a text that must match exactly.
+ * Return an input for a text that the browser neither completes nor corrects.
  * @param {string} name
- * @param {{pattern?: string, value?: string, maxlength?: number}} options
+ * @param {{type?: string, pattern?: string, value?: string, maxlength?: number, required?: boolean}} options
  */
-export const exactInput = (name, { pattern, value, maxlength }) =>
+export const exactInput = (name, { type, pattern, value, maxlength, required = true }) =>
   html`<input
     name=${name}
-    required
+    type=${type}
+    ?required=${required}
     pattern=${pattern}
     value=${value}
     maxlength=${maxlength}

@@ -6,12 +6,12 @@
  * @returns {[string, string][]}
  */
 export function detailRows({ changes = {}, ...details }) {
-  const whole = /** @type {[string, unknown][]} */ (Object.entries(details).filter(([, value]) => value !== undefined))
+  const whole = Object.entries(details).filter(([, value]) => value !== undefined)
   const changed = /** @type {[string, {old: unknown, new: unknown}][]} */ (Object.entries(changes))
   return [
     ...whole.map(([name, value]) => /** @type {[string, string]} */ ([name, textOf(value)])),
     ...changed.map(
-      ([name, { old, new: now }]) => /** @type {[string, string]} */ ([name, `${textOf(old)} → ${textOf(now)}`]),
+      ([name, value]) => /** @type {[string, string]} */ ([name, `${textOf(value.old)} → ${textOf(value.new)}`]),
     ),
   ]
 }

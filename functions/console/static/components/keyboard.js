@@ -61,8 +61,12 @@ document.addEventListener('keydown', (event) => {
  * @param {AbortSignal} signal
  */
 export function showBar(place, signal) {
-  const button = (/** @type {string} */ words, /** @type {string} */ title, /** @type {() => unknown} */ run) =>
-    html`<button type="button" class="quiet" title=${title} @click=${run}>${words}</button>`
+  const button = (
+    /** @type {string} */ words,
+    /** @type {string} */ title,
+    /** @type {() => unknown} */ run,
+    /** @type {string | null} */ label = null,
+  ) => html`<button type="button" class="quiet" aria-label=${label} title=${title} @click=${run}>${words}</button>`
   subscribe(() => {
     const entry = oldest()
     const old = entry && aged(entry)
@@ -75,21 +79,13 @@ export function showBar(place, signal) {
       </p>`,
       button(shownTimes.isExact ? 'Exact' : 'Ages', 'Ages or exact times (t)', () => turn('isExact')),
       button(shownTimes.isLocal ? 'Local' : 'UTC', 'UTC or local time (u)', () => turn('isLocal')),
-      html`<button
-        type="button"
-        class="quiet"
-        aria-label="Keyboard shortcuts"
-        title="Keyboard shortcuts (?)"
-        @click=${showKeys}
-      >
-        ?
-      </button>`,
+      button('?', 'Keyboard shortcuts (?)', showKeys, 'Keyboard shortcuts'),
     )
   }, signal)
 }
 
 /** Show the list of shortcuts. */
-export function showKeys() {
+function showKeys() {
   const toggle = (/** @type {Event} */ { target }) =>
     /** @type {HTMLInputElement} */ (target).checked
       ? localStorage.removeItem(SILENCED)

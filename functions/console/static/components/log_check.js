@@ -57,8 +57,7 @@ export async function showCheck(place, signal) {
   })
   if (pin === null) return
   const again = () => showCheck(place, signal)
-  const found = await check(pin, place, signal).catch((error) => failure(error, again))
-  put(place, found)
+  put(place, await check(pin, place, signal).catch((error) => failure(error, again)))
 }
 
 /**
@@ -100,9 +99,9 @@ async function check(pin, place, signal) {
   if (!(await isSignedBy(signed, keys))) throw new CorruptLog('No trusted key signed the checkpoint.')
   /** @type {Map<string, Leaf>} */
   const leaves = new Map()
-  if (!(await readLeaves(signed, anchor, leaves, place, signal))) return stoppedNotice()
-  const pending = await readEntries(leaves, place, signal)
-  if (pending === null) return stoppedNotice()
+  const isRead = await readLeaves(signed, anchor, leaves, place, signal)
+  const pending = isRead ? await readEntries(leaves, place, signal) : null
+  if (pending === null) return banner('info', 'Stopped. The log was not verified.')
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
   if (missing) throw new CorruptLog(`Entry svc_evt_${missing.entry} was deleted before the end of its retention.`)
   const still = `${count(pending, 'entry', 'entries')} of the last ten minutes ${pending === 1 ? 'is' : 'are'}`
@@ -136,8 +135,6 @@ async function trustedKeys(pin, { origin }, signal) {
   const anchor = held.log?.origin === origin ? held.log : null
   return { keys: findValidKeys(held, 'log', Date.now()), anchor }
 }
-
-const stoppedNotice = () => banner('info', 'Stopped. The log was not verified.')
 
 /**
  * Read all leaves, and compare their root with the signed root, and with the anchor's root at its size.
@@ -200,28 +197,18 @@ async function readEntries(leaves, place, signal) {
         const entry = entryOf(line)
         if (!entry) continue
         read++
-        pending += compare(entry, leaves)
+        const { id, sha256 } = entry
+        const name = id.replace('svc_evt_', '')
+        const appended = leaves.get(name)
+        if (!appended && madeAt(name) < now() / 1000 - APPEND_SECONDS)
+          throw new CorruptLog(`Entry ${id} was never appended.`)
+        if (appended && appended.sha256 !== sha256)
+          throw new CorruptLog(`Entry ${id} was changed after it was appended.`)
+        if (!leaves.delete(name)) pending++
       }
       return { words: `${count(read, 'entry', 'entries')} compared` }
     },
     signal,
   )
   return whole ? pending : null
-}
-
-/**
- * Return 1 for an entry that is too new for the log. Throws `CorruptLog`.
- * @param {{id: string, sha256: string}} entry
- * @param {Map<string, Leaf>} leaves
- */
-function compare({ id, sha256 }, leaves) {
-  const name = id.replace('svc_evt_', '')
-  const appended = leaves.get(name)
-  if (!appended) {
-    if (madeAt(name) < now() / 1000 - APPEND_SECONDS) throw new CorruptLog(`Entry ${id} was never appended.`)
-    return 1
-  }
-  if (appended.sha256 !== sha256) throw new CorruptLog(`Entry ${id} was changed after it was appended.`)
-  leaves.delete(name)
-  return 0
 }

@@ -7,7 +7,7 @@ import { hasScope } from '../session.js'
 import { Run } from './batch.js'
 import { decodeText, Unreadable, formatCsv } from './csv.js'
 import { field, submitted, tick } from './dialog.js'
-import { advice, announce, banner, forbidden, heading, userText, problem, ready } from './panel.js'
+import { advice, announce, banner, button, forbidden, heading, userText, problem, ready } from './panel.js'
 import { download } from './progress.js'
 import { MOST, MOST_BYTES, read } from './warrant_lines.js'
 
@@ -122,7 +122,7 @@ class Many {
         <strong>Warrants from the file</strong> <bdi>${name}</bdi>
         <p class="soft">${count(size, 'byte')}</p>
       </div>
-      <button type="button" @click=${leave}>Remove file</button>
+      ${button('Remove file', leave)}
     </div>`
   }
 
@@ -182,20 +182,17 @@ class Many {
    * @param {Run} check
    */
   #checked(lines, reason, check) {
-    const open = lines.warrants.filter(({ id }) =>
-      ['revoked', 'extended'].includes(check.outcomes.get(id)?.outcome ?? ''),
-    )
+    const isOpen = (/** @type {Warrant} */ { id }) =>
+      ['revoked', 'extended'].includes(check.outcomes.get(id)?.outcome ?? '')
+    const open = lines.warrants.filter(isOpen)
     const bad = [...lines.bad, ...check.failed()].sort((one_, other) => one_.line - other.line)
     const start = () =>
       this.#run(new Run(open, reason, { dry: false, signal: this.signal }), { warrants: lines.warrants, bad, check })
     /** @type {HTMLButtonElement} */
-    const button = one(
-      html`<button type="button" class="main" ?disabled=${bad.length > 0} @click=${start}>
-        Revoke ${count(open.length, 'warrant')}
-      </button>`,
-    )
+    const main = one(button(`Revoke ${count(open.length, 'warrant')}`, start, 'main'))
+    main.disabled = bad.length > 0
     const leaveOut = (/** @type {Event} */ { target }) => {
-      button.disabled = !(/** @type {HTMLInputElement} */ (target).checked)
+      main.disabled = !(/** @type {HTMLInputElement} */ (target).checked)
     }
     return html`<section class="panel" aria-labelledby="would">
       <h2 id="would" tabindex="-1">Preview</h2>
@@ -212,7 +209,7 @@ class Many {
             ),
           ]
         }
-        ${open.length ? html`<div class="actions">${button}</div>` : html`<p>No warrants to revoke.</p>`}
+        ${open.length ? html`<div class="actions">${main}</div>` : html`<p>No warrants to revoke.</p>`}
       </div>
     </section>`
   }
@@ -237,10 +234,8 @@ class Many {
       if (!(error instanceof ApiError) && !this.signal.aborted) throw error
       fault = error instanceof ApiError ? error : null
     }
-    if (this.signal.aborted)
-      return announce(
-        `Stopped: ${number(run.counted('revoked'))} of ${count(run.warrants.length, 'warrant')} are revoked.`,
-      )
+    const sizes = `${number(run.counted('revoked'))} of ${count(run.warrants.length, 'warrant')}`
+    if (this.signal.aborted) return announce(`Stopped: ${sizes} are revoked.`)
     const open = run.open.length
     this.#become({
       result: html`<section class="panel" aria-labelledby="done">
@@ -248,13 +243,8 @@ class Many {
         <div class="body">
           ${describeResult(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
           <div class="actions">
-            ${
-              open > 0 &&
-              html`<button type="button" class="main" @click=${() => this.#run(run, given)}>
-                Continue with the other ${number(open)}
-              </button>`
-            }
-            <button type="button" @click=${() => saveResult(run, given)}>Download result (CSV)</button>
+            ${open > 0 && button(`Continue with the other ${number(open)}`, () => this.#run(run, given), 'main')}
+            ${button('Download result (CSV)', () => saveResult(run, given))}
             <a class="button" href=${`#/changes/${run.batch}`}>Propagation</a>
           </div>
           <p class="soft">
@@ -294,21 +284,16 @@ function describeResult(run, fault) {
   const revoked = run.counted('revoked') + run.counted('already_revoked') + run.counted('extended')
   const [unheard, failed, open] = [run.counted('no_answer'), run.failed().length, run.open.length]
   const done = html`<strong>${count(revoked, 'warrant is', 'warrants are')} revoked.</strong>`
-  if (!fault && !open && !failed)
-    return banner(
-      'force',
-      html`${done} Online checks refuse them immediately, authorizers once they receive the change.`,
-    )
+  const effect = 'Online checks refuse them immediately, authorizers once they receive the change.'
+  if (!fault && !open && !failed) return banner('force', html`${done} ${effect}`)
   const rest = [
     failed > 0 && ` ${count(failed, 'warrant')} failed, as listed below.`,
     unheard > 0 && ` For ${number(unheard)} the response was lost: they may or may not be revoked.`,
     open > unheard && ` ${number(open - unheard)} ${open - unheard === 1 ? 'remains' : 'remain'}.`,
     open > 0 && ' You can safely continue: each warrant is revoked only once.',
   ]
-  return banner(
-    fault ? 'revoked' : 'wait',
-    html`${fault ? `${advice(fault)} ` : open ? 'Stopped. ' : ''}${done}${rest}`,
-  )
+  const why = fault ? `${advice(fault)} ` : open ? 'Stopped. ' : ''
+  return banner(fault ? 'revoked' : 'wait', html`${why}${done}${rest}`)
 }
 
 /** @param {BadLine[]} lines */
@@ -335,18 +320,11 @@ function saveResult(run, { warrants, bad, check }) {
     .filter(({ line }) => !left.has(line))
     .map(({ line, id }) => {
       const before = check.outcomes.get(id)
-      const found = run.outcomes.get(id) ?? (before?.outcome === 'revoked' ? { outcome: 'not_begun' } : before)
-      return { line, id, outcome: found?.outcome, revocation: found?.revocation_id, message: found?.message }
+      const result = run.outcomes.get(id) ?? (before?.outcome === 'revoked' ? { outcome: 'not_begun' } : before)
+      return [line, id, result?.outcome, result?.revocation_id, result?.message]
     })
-  const others = bad.map(({ line, text, why }) => ({
-    line,
-    id: text,
-    outcome: 'left_out',
-    revocation: null,
-    message: why,
-  }))
-  const all = [...rows, ...others].sort((one_, other) => one_.line - other.line).map(Object.values)
-  download(`${run.batch}.csv`, 'text/csv', [
-    formatCsv([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...all]),
-  ])
+  const others = bad.map(({ line, text, why }) => [line, text, 'left_out', null, why])
+  const all = [...rows, ...others].sort(([line], [other]) => Number(line) - Number(other))
+  const heads = ['line', 'warrant_id', 'outcome', 'revocation_id', 'message']
+  download(`${run.batch}.csv`, 'text/csv', [formatCsv([heads, ...all])])
 }

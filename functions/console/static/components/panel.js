@@ -1,7 +1,7 @@
 /** Parts of all pages: headings, banners, facts, times, names, and failures with advice. */
 
 import { ApiError, now } from '../api.js'
-import { exactly, nameOf, span, formatTime } from '../format.js'
+import { exactly, nameOf, present, span, formatTime } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
@@ -38,8 +38,9 @@ export const skeleton = (lines) =>
  */
 export function problem(error, failed, again = null) {
   if (!(error instanceof ApiError)) throw error
-  const button = again && error.status !== 403 && html`<button type="button" @click=${again}>Try again</button>`
-  return banner(error.status === 403 ? 'info' : 'revoked', html`<strong>${failed}</strong> ${advice(error)}`, button)
+  const isForbidden = error.status === 403
+  const action = again && !isForbidden && button('Try again', again)
+  return banner(isForbidden ? 'info' : 'revoked', html`<strong>${failed}</strong> ${advice(error)}`, action)
 }
 
 /**
@@ -117,8 +118,12 @@ export const userText = (text) => html`<bdi class="named" dir="auto">${text}</bd
  * Return a name of a thing. A long name is cut in its middle, because the end distinguishes it.
  * @param {string} name
  */
-export const objectName = (name) =>
-  html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
+export function objectName(name) {
+  const letters = [...name]
+  const isLong = letters.length > NAME
+  const words = isLong ? [...letters.slice(0, NAME - ENDING), '…', ...letters.slice(-ENDING)].join('') : name
+  return html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${words}</bdi>`
+}
 
 /**
  * Return the name of an actor. An API key is a link to its details.
@@ -129,12 +134,6 @@ export function person(identity, key = null) {
   const [id = ''] = identity.split('@')
   const name = objectName(nameOf(identity, key))
   return id.startsWith('svc_ak_') ? html`<a href=${`#/api-keys/${id}`}>${name}</a>` : name
-}
-
-/** @param {string} name */
-function cut(name) {
-  const letters = [...name]
-  return letters.length > NAME ? [...letters.slice(0, NAME - ENDING), '…', ...letters.slice(-ENDING)].join('') : name
 }
 
 /**
@@ -166,6 +165,23 @@ export function announce(text) {
   setTimeout(() => place.textContent === text && put(place), 6000)
 }
 
+/**
+ * Return a button.
+ * @param {unknown} words
+ * @param {(event: MouseEvent) => unknown} run
+ * @param {'main' | 'quiet' | 'danger' | 'flat' | 'facet' | 'close' | null} [look]
+ */
+export const button = (words, run, look = null) =>
+  html`<button type="button" class=${look} @click=${run}>${words}</button>`
+
+/** Load a style sheet of some pages, before their first element is drawn. @param {string} name */
+export async function loadSheet(name) {
+  const sheet = one(html`<link rel="stylesheet" />`)
+  sheet.setAttribute('href', new URL(`../${name}`, import.meta.url).href)
+  document.head.append(sheet)
+  await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
+}
+
 /** Mark the page as drawn with its data. */
 export function ready() {
   document.body.dataset.ready = document.body.dataset.page
@@ -173,11 +189,11 @@ export function ready() {
 
 /**
  * Return a list of names and values.
- * @param {[unknown, unknown][]} entries
+ * @param {([unknown, unknown] | false | null | undefined | '' | 0)[]} entries
  */
 export const facts = (entries) =>
   html`<dl class="facts">
-    ${entries.map(
+    ${present(entries).map(
       ([name, value]) =>
         html`<div>
           <dt>${name}</dt>

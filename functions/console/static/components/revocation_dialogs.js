@@ -16,17 +16,6 @@ const KINDS = [
 ]
 
 /**
- * Return the warrant or the token in a form. The tokens of a user are the tokens issued until now.
- * @param {FormData} form
- */
-function target(form) {
-  const [kind, issuer, value] = ['kind', 'issuer', 'value'].map((name) => String(form.get(name) ?? '').trim())
-  if (!kind) return { warrant_id: String(form.get('warrant')).trim() }
-  const before = kind === 'jwt-subject' ? { issued_before: Math.ceil(now() / 1000) } : {}
-  return { token: { kind, issuer, value, ...before } }
-}
-
-/**
  * Revoke one warrant, or tokens, and go to the change.
  * @param {string} [warrant]
  */
@@ -68,8 +57,15 @@ export async function revokeOne(warrant = '') {
         Online checks refuse it immediately, authorizers once they receive the change. You can unrevoke it.
       </p>`,
     ],
-    run: (form, headers) =>
-      call('POST', '/v1/revocations', { ...target(form), reason: String(form.get('reason')) }, { headers }),
+    run: (form, headers) => {
+      const [kind, issuer, value, warrant_id] = ['kind', 'issuer', 'value', 'warrant'].map((name) =>
+        String(form.get(name) ?? '').trim(),
+      )
+      // The tokens of a user are the tokens issued until now.
+      const issued_before = kind === 'jwt-subject' ? Math.ceil(now() / 1000) : undefined
+      const target = kind ? { token: { kind, issuer, value, issued_before } } : { warrant_id }
+      return call('POST', '/v1/revocations', { ...target, reason: String(form.get('reason')) }, { headers })
+    },
   })
   if (!answer) return
   announce(answer.status === 200 ? 'The warrant was already revoked. This is its revocation.' : 'Revoked.')

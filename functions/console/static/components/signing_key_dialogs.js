@@ -9,27 +9,20 @@ import { ask, choice, field, tick } from './dialog.js'
 /** @typedef {import('../signing_keys.js').Place} Place */
 /** @typedef {import('../signing_keys.js').Forest} Forest */
 
+/** Actions on a key: title, the word after success, and consequences. */
 const CHANGES = {
-  rotate: {
-    title: 'Rotate',
-    action: 'Rotate key',
-    done: 'rotated',
-    text:
-      'The key gets a new version and keeps its identifier. The current version can no longer sign. ' +
+  rotate: [
+    'Rotate',
+    'rotated',
+    'The key gets a new version and keeps its identifier. The current version can no longer sign. ' +
       'Its warrants stay valid.',
-  },
-  suspend: {
-    title: 'Suspend',
-    action: 'Suspend key',
-    done: 'suspended',
-    text: 'The key and its descendants cannot sign until you enable it again. ' + 'Their warrants stay valid.',
-  },
-  enable: {
-    title: 'Enable',
-    action: 'Enable key',
-    done: 'enabled',
-    text: 'The key can sign again if all its ancestors are active.',
-  },
+  ],
+  suspend: [
+    'Suspend',
+    'suspended',
+    'The key and its descendants cannot sign until you enable it again. Their warrants stay valid.',
+  ],
+  enable: ['Enable', 'enabled', 'The key can sign again if all its ancestors are active.'],
 }
 
 /**
@@ -38,11 +31,11 @@ const CHANGES = {
  * @param {keyof typeof CHANGES} action
  */
 export function change({ key }, action) {
-  const { title, action: words, text, done } = CHANGES[action]
+  const [title, done, text] = CHANGES[action]
   return ask({
     title: html`${title} <bdi>${key.name}</bdi>`,
     body: html`<p>${text}</p>`,
-    action: words,
+    action: `${title} key`,
     run: async (_form, headers) => {
       await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
       return `Signing key ${key.name} ${done}.`
@@ -74,13 +67,9 @@ export function create(forest, wanted) {
     action: 'Create key',
     run: (form, headers) => {
       const { type: kind, name, parent_id: above, ends } = Object.fromEntries(form)
-      const made = {
-        type: kind,
-        name,
-        ...(kind !== 'root' && { parent_id: above }),
-        ...(ends && { expires_at: instant(String(ends), true) }),
-      }
-      return post('/v1/keys', made, { headers })
+      const parentId = kind === 'root' ? undefined : above
+      const expiry = ends ? instant(String(ends), true) : undefined
+      return post('/v1/keys', { type: kind, name, parent_id: parentId, expires_at: expiry }, { headers })
     },
     failed: 'The key could not be created.',
     body: html` <fieldset @change=${choose}>

@@ -53,9 +53,6 @@ export function affectedKeys({ keys = 0 }, place) {
 export const describeImpact = (reach, place) =>
   `affects ${affectedKeys(reach, place)} and ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
 
-/** @param {Reach} reach */
-const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
-
 /**
  * Revoke a key, alone or with its descendants, or one superseded version.
  *
@@ -142,8 +139,9 @@ class Question {
     this.cascade = cascade
     if (cascade === null) return
     const words = cascade ? 'Revoke with descendants' : 'Revoke key'
+    const { keys = 0, warrants = 0 } = this.#impact(cascade)
     put(this.#words, this.version ? `Revoke version ${this.version.version}` : words)
-    put(this.#typed, isMany(this.#impact(cascade)) && this.#nameField())
+    put(this.#typed, (warrants > MANY.warrants || keys > MANY.keys) && this.#nameField())
     this.#picture.redraw()
   }
 
@@ -183,10 +181,8 @@ class Question {
   /** @param {number} width */
   #draw(width) {
     const dark = this.cascade ? cascadeOf(this.place) : new Set([this.place])
-    const items = visibleItems(
-      { roots: [this.place], places: new Map() },
-      { folded: new Set(), whole: new Set(), found: '' },
-    )
+    const forest = { roots: [this.place], places: new Map() }
+    const items = visibleItems(forest, { folded: new Set(), whole: new Set(), found: '' })
     const more = items.length - MOST
     const name = `${this.place.key.name}, and its descendants; keys that would be revoked are hatched`
     const picture = tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })

@@ -75,22 +75,15 @@ const REPORT = 'Contact the operator of the service: it never publishes such an 
 
 /** @param {AbortSignal} signal */
 export function verifyCard(signal) {
-  const dropped = dropUnreadable()
+  const wasDropped = dropUnreadable()
   const before = readRemembered()
   const result = one(html`<div class="body" role="status"></div>`)
   const check = submitted(async (form) => {
     const pin = String(form.get('pin')).trim()
+    const invalid = html`<strong>Invalid pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of an
+      SRL signer is not a pin.`
     try {
-      put(
-        result,
-        isPin(pin)
-          ? await verifyCurrent(pin, form.has('keep'), signal)
-          : banner(
-              'revoked',
-              html`<strong>Invalid pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of an SRL
-                signer is not a pin.`,
-            ),
-      )
+      put(result, isPin(pin) ? await verifyCurrent(pin, form.has('keep'), signal) : banner('revoked', invalid))
     } catch (error) {
       if (!signal.aborted) put(result, problem(error, 'The SRL could not be loaded.'))
     }
@@ -101,7 +94,7 @@ export function verifyCard(signal) {
       from the same server as the SRL.
     </p>
     ${
-      dropped &&
+      wasDropped &&
       banner(
         'info',
         'This browser remembered the key of an SRL signer, or unreadable data, which was deleted. ' +

@@ -5,8 +5,10 @@ import { short } from '../format.js'
 import { html } from '../html.js'
 import { hasScope } from '../session.js'
 import { ask } from './dialog.js'
-import { announce, copy, when } from './panel.js'
+import { announce, button, copy, when } from './panel.js'
 
+/** Return what a signer with this status does. @param {Api.SrlKeyStatus} status */
+const meaning = (status) => MEANING[status]
 /** @type {Record<Api.SrlKeyStatus, string>} */
 const MEANING = {
   standby: 'takes over if another signer is stolen',
@@ -33,16 +35,17 @@ export const signers = {
       title: 'Meaning',
       width: 'minmax(220px, 2fr)',
       from: 860,
-      text: meaning,
-      cell: (key) =>
-        html`<span title=${meaning(key)}
-          >${meaning(key)}${ripens(key) && html`; can be activated ${when(key.activates_at)}`}</span
-        >`,
+      text: ({ status }) => meaning(status),
+      cell: (key) => {
+        const words = meaning(key.status)
+        const later = ripens(key) && html`; can be activated ${when(key.activates_at)}`
+        return html`<span title=${words}>${words}${later}</span>`
+      },
     },
     { id: 'created', title: 'Created', width: '116px', of: 'created_at', kind: 'time' },
     { id: 'public', title: 'Public key', text: ({ public_key }) => public_key },
   ],
-  sub: (key) => html`${meaning(key)} · created ${when(key.created_at)}`,
+  sub: ({ status, created_at: at }) => html`${meaning(status)} · created ${when(at)}`,
   actions: (key) => [
     { title: 'Copy public key', run: () => copy(key.public_key) },
     hasScope() && key.status === 'pending' && { title: 'Activate…', run: () => activate(key) },
@@ -57,19 +60,13 @@ export function buttons(keys) {
   return (
     hasScope() &&
     keys.length > 0 &&
-    html` ${!pending && html`<button type="button" @click=${create}>Create signer…</button>`}
-      <button type="button" @click=${() => rotate(pending)}>Rotate signer now…</button>`
+    html`${!pending && button('Create signer…', create)} ${button('Rotate signer now…', () => rotate(pending))}`
   )
 }
 
 /** Return whether a signer must wait before it may sign. @param {Api.SrlKey} key */
 const ripens = ({ status, activates_at }) =>
   status === 'pending' && activates_at !== null && Date.parse(activates_at) > now()
-
-/** @param {Api.SrlKey} key */
-function meaning({ status }) {
-  return MEANING[status]
-}
 
 /**
  * Ask for confirmation, change the signer, and show the result.

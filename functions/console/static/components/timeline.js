@@ -3,19 +3,14 @@
 import { now } from '../api.js'
 import { brief } from '../changes.js'
 import { count, date, second, short } from '../format.js'
-import { html, one } from '../html.js'
+import { html } from '../html.js'
 import { aged, readCached } from '../store.js'
 import { hasScope } from '../session.js'
 import { collapseRuns, sentence } from './audit_sentences.js'
-import { facts, heading, userText, problem, ready, skeleton } from './panel.js'
+import { button, facts, heading, loadSheet, userText, problem, ready, skeleton } from './panel.js'
 import { icon } from './tag.js'
 
 /** @typedef {import('../changes.js').Happened} Happened */
-/**
- * @typedef {object} Timeline `entry` is null if this key may not read the log
- * @property {Happened[]} list
- * @property {import('../store.js').Entry | null} entry
- */
 /**
  * @typedef {object} Thing
  * @property {string} name
@@ -25,49 +20,39 @@ import { icon } from './tag.js'
  * @property {unknown} [parts] related parts
  */
 
-/** Loaded with the first timeline. */
-const sheet = one(html`<link rel="stylesheet" />`)
-sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
-document.head.append(sheet)
-await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEventListener(event, resolve)))
+await loadSheet('changes.css')
 
 const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
 
+/** Return a time of today to the second, or any other time with its date. @param {string} time */
+export const exactTime = (time) =>
+  html`<time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time>`
+
 /**
- * Read the history of an object. The page that draws it keeps it fresh.
+ * Return the history of an object. The page that draws it keeps it fresh.
  * @param {Record<string, string>} query of the audit log, for example `resource_id`
+ * @param {string | null} name of the object, because some entries have only the identifier
  * @param {Happened[]} [more]
- * @param {string | null} [name] of the object, because some entries have only the identifier
- * @returns {Timeline}
  */
-export function happened(query, more = [], name = null) {
+export function timeline(query, name, more = []) {
   const from = `${date(now() - YEAR)}T00:00:00Z`
   const path = `/v1/audit-logs?${new URLSearchParams({ limit: String(MOST), from, ...query })}`
+  // Without the permission to read the log, the other events are shown.
   const entry = hasScope('read-only', 'auditor') ? readCached(path, SECONDS) : null
   const id = query.resource_id
-  const withName = (/** @type {string} */ what) => (id && name ? what.replace(short(id), name) : what)
   const entries = collapseRuns(entry?.data?.audit_logs ?? []).map((run) => {
     const { who, did, what } = sentence(run)
     const isEnd = /revoke|create_batch|revocation\.(create|batch)/.test(run.action)
     const state = isEnd ? /** @type {const} */ ('revoked') : /** @type {const} */ ('info')
-    return { time: run.entries[0].timestamp, text: `${who} ${did} ${withName(what)}`, state }
+    const object = id && name ? what.replace(short(id), name) : what
+    return { time: run.entries[0].timestamp, text: `${who} ${did} ${object}`, state }
   })
   // Within one second, the log has the newest first, and the publications follow.
-  return {
-    list: [...more.toReversed(), ...entries].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
-    entry,
-  }
-}
-
-/** @param {Timeline} timeline */
-export const timeline = ({ list, entry }) =>
-  html` <ol class="timeline">
-      ${list.map(
+  const events = [...more.toReversed(), ...entries].sort((one, other) => Date.parse(other.time) - Date.parse(one.time))
+  return html` <ol class="timeline">
+      ${events.map(
         ({ time, text, state }) =>
-          html`<li>
-            ${icon(state)}<bdi class="said" dir="auto" title=${text}>${text}</bdi>
-            <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time>
-          </li>`,
+          html`<li>${icon(state)}<bdi class="said" dir="auto" title=${text}>${text}</bdi> ${exactTime(time)}</li>`,
       )}
     </ol>
     ${!entry && html`<p class="soft">This key cannot read the audit log.</p>`}
@@ -80,17 +65,7 @@ export const timeline = ({ list, entry }) =>
     }
     ${entry && !entry.at && !entry.error && skeleton(3)}
     ${entry?.data?.cursor && html`<p class="soft">Only the newest ${count(MOST, 'entry', 'entries')} are listed.</p>`}`
-
-/**
- * Return the history as a panel.
- * @param {string} id
- * @param {string} name
- */
-const happenedTo = (id, name) =>
-  html` <section class="panel wide">
-    <h2>Timeline</h2>
-    ${timeline(happened({ resource_id: id }, [], name))}
-  </section>`
+}
 
 /**
  * Return the page of an object: its actions, facts, parts and history.
@@ -116,11 +91,14 @@ export function thing(path, seconds, { title, href, noun }, draw) {
     heading(
       userText(name),
       back,
-      actions.map((each) => each && html`<button type="button" @click=${each.run}>${each.title}</button>`),
+      actions.map((each) => each && button(each.title, each.run)),
     ),
     old && html`<p class="stale soft">${old}</p>`,
     html`<section class="panel wide body">${facts(known)}${more}</section>`,
     parts,
-    happenedTo(entry.data.id, name),
+    html`<section class="panel wide">
+      <h2>Timeline</h2>
+      ${timeline({ resource_id: entry.data.id }, name)}
+    </section>`,
   ]
 }

@@ -32,7 +32,10 @@ export class Tree {
         class="grown"
         @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)}
         @click=${(/** @type {MouseEvent} */ event) => this.click(event)}
-        @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)}
+        @focusin=${(/** @type {Event} */ { target }) => {
+          // A screen reader may focus any item.
+          this.active = /** @type {Element} */ (target).getAttribute('data-id') ?? this.active
+        }}
         @pointerdown=${() => void (this.isHeld = true)}
       ></figure>`,
     )
@@ -48,12 +51,14 @@ export class Tree {
     const observer = new ResizeObserver(() => this.element.clientWidth !== this.width && this.redraw())
     observer.observe(this.element)
     signal.addEventListener('abort', () => observer.disconnect())
-    for (const name of ['pointerup', 'pointercancel'])
-      addEventListener(name, () => this.release(), { passive: true, signal })
-    addEventListener('scroll', () => Math.abs(this.seen().top - this.drawnAt) > REDRAW && this.redraw(), {
-      passive: true,
-      signal,
-    })
+    const options = { passive: true, signal }
+    const release = () => {
+      this.isHeld = false
+      // Draw after a deferred redraw, once the click has been handled.
+      setTimeout(() => this.isDue && this.redraw())
+    }
+    for (const name of ['pointerup', 'pointercancel']) addEventListener(name, release, options)
+    addEventListener('scroll', () => Math.abs(this.seen().top - this.drawnAt) > REDRAW && this.redraw(), options)
   }
 
   /** Draw the visible items now, or after a click. The focus remains if its item is still visible. */
@@ -69,12 +74,6 @@ export class Tree {
     this.drawnAt = seen.top
     put(this.element, this.owner.draw(this.width, this.active, seen))
     if (isFocused) this.node()?.focus({ preventScroll: true })
-  }
-
-  /** Draw after a deferred redraw, once the click has been handled. */
-  release() {
-    this.isHeld = false
-    setTimeout(() => this.isDue && this.redraw())
   }
 
   /** @returns {Seen} */
@@ -105,11 +104,6 @@ export class Tree {
     else if (place.bottom > free.bottom) scrollBy(0, Math.min(place.bottom - free.bottom, place.top - free.top))
   }
 
-  /** A screen reader may focus any item. @param {FocusEvent} event */
-  enter(event) {
-    this.active = /** @type {Element} */ (event.target).getAttribute('data-id') ?? this.active
-  }
-
   /** @param {MouseEvent} event */
   click(event) {
     const node = /** @type {Element} */ (event.target).closest('[data-id]')
@@ -123,21 +117,11 @@ export class Tree {
 
   /** @param {KeyboardEvent} event */
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return
+    const { key } = event
     const items = this.owner.items()
     const index = items.findIndex(({ id }) => id === this.active)
     const item = items[index]
-    if (item && this.act(event.key, items, index, item)) event.preventDefault()
-  }
-
-  /**
-   * Handle a key. Returns whether the tree uses this key.
-   * @param {string} key
-   * @param {Item[]} items
-   * @param {number} index
-   * @param {Item} item
-   */
-  act(key, items, index, item) {
+    if (!item || event.ctrlKey || event.metaKey || event.altKey) return
     if (key === 'ArrowDown') this.go(items[index + 1])
     else if (key === 'ArrowUp') this.go(items[index - 1])
     else if (key === 'Home') this.go(items[0])
@@ -147,8 +131,8 @@ export class Tree {
     else if (key === 'Enter' || (key === ' ' && !this.typed))
       item.members ? this.fold(item, true) : this.owner.choose(item)
     else if ([...key].length === 1) this.type(key, items, index)
-    else return false
-    return true
+    else return
+    event.preventDefault()
   }
 
   /**

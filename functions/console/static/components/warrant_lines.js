@@ -35,12 +35,9 @@ export function read(text) {
   let [column, reasons, hasHeadings, count] = [0, -1, false, 0]
   for (const { line, cells } of rows(text)) {
     const headings = cells.map((cell) => cell.toLowerCase())
-    if (!count && !hasHeadings && headings.some((each) => HEADINGS.includes(each))) {
-      ;[column, reasons, hasHeadings] = [
-        headings.findIndex((each) => HEADINGS.includes(each)),
-        headings.indexOf('reason'),
-        true,
-      ]
+    const first = headings.findIndex((each) => HEADINGS.includes(each))
+    if (!count && !hasHeadings && first >= 0) {
+      ;[column, reasons, hasHeadings] = [first, headings.indexOf('reason'), true]
       continue
     }
     count += 1

@@ -5,7 +5,7 @@ import { count, date, short, stamp } from '../format.js'
 import { html, put, svg } from '../html.js'
 import { subscribe } from '../store.js'
 import { ask, choice, confirm, field, showSecret, tick } from '../components/dialog.js'
-import { banner, heading, left, when } from '../components/panel.js'
+import { banner, button, heading, left, when } from '../components/panel.js'
 import { inWords, SCOPES } from '../components/scopes.js'
 import { stateOf, tag } from '../components/tag.js'
 import { thing } from '../components/timeline.js'
@@ -29,8 +29,7 @@ export const show = async (main, context) => {
   const account = context.route.query.get('account')
   const maker = context.route.query.get('maker')
   const filter = account ? `?service_account_id=${account}` : maker ? `?created_by_id=${maker}` : ''
-  const make =
-    hasScope() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
+  const make = hasScope() && button('New API key…', () => create(account), 'main')
   const words = filter
     ? html`API keys ${account ? 'of one service account' : 'that one caller created'}.
         <a href="#/api-keys">Show all API keys</a>`
@@ -49,13 +48,7 @@ const keys = {
   open: ({ id }) => `#/api-keys/${id}`,
   columns: [
     { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', cell: nameOf },
-    {
-      id: 'permissions',
-      title: 'Permissions',
-      width: 'minmax(150px, 2fr)',
-      from: 900,
-      value: ({ scopes }) => inWords(scopes),
-    },
+    { id: 'permissions', title: 'Permissions', width: 'minmax(150px, 2fr)', from: 900, value: permissions },
     { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
     { id: 'used', title: 'Last used', width: '124px', of: 'last_used_at', kind: 'time' },
     { id: 'created', title: 'Created', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
@@ -82,6 +75,11 @@ const keys = {
 }
 
 /** @param {Key} key */
+function permissions({ scopes }) {
+  return inWords(scopes)
+}
+
+/** @param {Key} key */
 function nameOf({ id, name }) {
   return html`<span class="line-of">${whole(name)}${id === currentCaller().api_key_id && tag('info', 'you')}</span>`
 }
@@ -104,14 +102,12 @@ function end(key) {
   if (seconds <= 0) return tag('expired', `expired ${date(key.expires_at)}`)
   const state = seconds < SOON_DAYS * DAY ? 'wait' : 'force'
   const width = Math.max(3, Math.min(1, seconds / (BAR_DAYS * DAY)) * 90)
+  const words = `${left(key.expires_at)} left`
   return html`<span class="days"
     ><svg class="picture" viewBox="0 0 90 8" width="90" height="8" aria-hidden="true">
       <rect class="rail" width="90" height="8" rx="4" />
-      ${svg`<rect class=${`fill ${state}`} width=${width} height="8"
-      rx="4"/>`}</svg
-    >${
-      state === 'wait' ? tag('wait', `${left(key.expires_at)} left`) : html`<span>${left(key.expires_at)} left</span>`
-    }</span
+      ${svg`<rect class=${`fill ${state}`} width=${width} height="8" rx="4"/>`}</svg
+    >${state === 'wait' ? tag('wait', words) : html`<span>${words}</span>`}</span
   >`
 }
 
@@ -138,11 +134,12 @@ const detail = (key) => ({
 
 /** @param {Key} key */
 function actions(key) {
+  const isActive = key.status === 'active'
+  const end = isActive ? { title: 'Revoke…', run: () => revoke(key) } : { title: 'Delete…', run: () => erase(key) }
   return [
-    hasScope() && key.status === 'active' && !wouldOutlive(key) && { title: 'Rotate…', run: () => rotate(key) },
+    hasScope() && isActive && !wouldOutlive(key) && { title: 'Rotate…', run: () => rotate(key) },
     { title: 'Audit log for this key', run: () => void (location.hash = `#/audit?key=${key.id}`) },
-    hasScope() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
-    hasScope() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
+    hasScope() && { ...end, danger: true },
   ]
 }
 
@@ -153,7 +150,14 @@ const OUTLIVED =
 async function create(account) {
   /** @type {Api.ServiceAccount[]} */
   const accounts = await all('/v1/service-accounts', 'service_accounts').catch(() => [])
-  const made = await ask({
+  /** @param {Api.ServiceAccount} each @returns {[string, string, boolean]} */
+  const option = ({ id, name }) => [id, name, id === account]
+  const scopeBox = (/** @type {string[]} */ [scope, words]) =>
+    tick(
+      html`<input type="checkbox" name="scopes" value=${scope} />`,
+      html`${words} <small class="soft">${scope}</small>`,
+    )
+  const key = await ask({
     title: 'New API key',
     action: 'Create key',
     failed: 'The key could not be created.',
@@ -165,20 +169,9 @@ async function create(account) {
       ),
       html`<fieldset>
         <legend>Scopes</legend>
-        ${Object.entries(SCOPES).map(([scope, words]) =>
-          tick(
-            html`<input type="checkbox" name="scopes" value=${scope} />`,
-            html`${words} <small class="soft">${scope}</small>`,
-          ),
-        )}
+        ${Object.entries(SCOPES).map(scopeBox)}
       </fieldset>`,
-      field(
-        'Service account',
-        choice('account', [
-          ['', 'None'],
-          ...accounts.map(({ id, name }) => /** @type {const} */ ([id, name, id === account])),
-        ]),
-      ),
+      field('Service account', choice('account', [['', 'None'], ...accounts.map(option)])),
       field(
         'Networks',
         html`<input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32" autocomplete="off" />`,
@@ -203,13 +196,12 @@ async function create(account) {
       )
     },
   })
-  if (made) await showKey(/** @type {Api.CreatedApiKey} */ (made))
+  if (key) await showKey(/** @type {Api.CreatedApiKey} */ (key))
 }
 
-/** @param {Api.CreatedApiKey} made */
-async function showKey(made) {
-  const words = html`Secret of <bdi>${made.name}</bdi>. Permissions: ${inWords(made.scopes)}.`
-  await showSecret('Store this key now', made.key, words)
+/** @param {Api.CreatedApiKey} created */
+async function showKey({ name, scopes, key }) {
+  await showSecret('Store this key now', key, html`Secret of <bdi>${name}</bdi>. Permissions: ${inWords(scopes)}.`)
 }
 
 /**
@@ -220,28 +212,26 @@ export function endField(label) {
   const own = currentCaller().can_create_until
   // For people the limit moves with time, and was read when the page was loaded.
   const last = own ? Date.parse(own) + (currentCaller().person_id ? DAY * 500 : 0) : Infinity
-  const lengths = /** @type {const} */ ([
+  /** @type {[string, string, boolean?][]} */
+  const ends = []
+  for (const [days, words] of /** @type {[number, string][]} */ ([
     [30, '30 days'],
     [90, '90 days'],
     [365, '1 year'],
-  ])
-  const found = lengths
-    .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
-    .filter(([end]) => end <= last)
-    .map(([end, words, isUsual]) => /** @type {const} */ ([stamp(end), words, isUsual]))
-  if (currentCaller().person_id)
-    return field(
-      label,
-      choice('ends', found.length ? found : [[String(own), left(String(own)), true]]),
-      'Keys that people create must expire: with full access, after at most 90 days.',
-    )
-  return own
-    ? field(
-        label,
-        choice('ends', [...found, [own, `${left(own)}, together with your own key`, found.length < 2]]),
-        'A key cannot create one that outlives it. For a longer lifetime, sign in with an API key that expires later.',
-      )
-    : field(label, choice('ends', [...found, ['', 'never']]))
+  ])) {
+    const end = now() + days * DAY * 1000
+    if (end <= last) ends.push([stamp(end), words, days === 90])
+  }
+  let hint = null
+  if (currentCaller().person_id) {
+    if (!ends.length) ends.push([String(own), left(String(own)), true])
+    hint = 'Keys that people create must expire: with full access, after at most 90 days.'
+  } else if (own) {
+    ends.push([own, `${left(own)}, together with your own key`, ends.length < 2])
+    hint =
+      'A key cannot create one that outlives it. For a longer lifetime, sign in with an API key that expires later.'
+  } else ends.push(['', 'never'])
+  return field(label, choice('ends', ends), hint)
 }
 
 /**
@@ -256,7 +246,7 @@ function wouldOutlive({ created_at, expires_at }) {
 
 /** @param {Key} key */
 async function rotate(key) {
-  const made = await ask({
+  const replacement = await ask({
     title: 'Rotate API key',
     action: 'Rotate key',
     failed: 'The key could not be rotated.',
@@ -276,7 +266,7 @@ async function rotate(key) {
     run: (form, headers) =>
       post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
-  if (made) await showKey(/** @type {Api.RotatedApiKey} */ (made))
+  if (replacement) await showKey(/** @type {Api.RotatedApiKey} */ (replacement))
 }
 
 /** @param {Key} key */

@@ -2,13 +2,13 @@
 
 import { isSilent, quietAfter } from '../authorizers.js'
 import { now, remove } from '../api.js'
-import { count, minute, number, second, span } from '../format.js'
+import { count, number, span } from '../format.js'
 import { html, put, svg } from '../html.js'
 import { subscribe, ownerOf, readCached } from '../store.js'
-import { ask } from '../components/dialog.js'
-import { announce, copy, heading, userText, person, ready, when } from '../components/panel.js'
+import { confirm } from '../components/dialog.js'
+import { button, copy, heading, userText, person, ready, when } from '../components/panel.js'
 import { icon, tag } from '../components/tag.js'
-import { thing } from '../components/timeline.js'
+import { exactTime, thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
 import { Table } from '../table.js'
 
@@ -22,20 +22,6 @@ const ALL = '/v1/authorizers?include=enforcement'
  */
 const [OFTEN, SELDOM] = [2, 15]
 const STATES = /** @type {const} */ (['unknown', 'fail_closed', 'enforced'])
-/** @type {import('../table.js').Group[]} */
-const GROUPS = [
-  {
-    title: 'May accept revoked warrants',
-    state: 'open',
-    note: 'not proven to enforce the newest entry, and not stale yet',
-  },
-  {
-    title: 'Failing closed',
-    state: 'closed',
-    note: 'stale: they refuse all warrants until they reach the service',
-  },
-  { title: 'Up to date', state: 'force' },
-]
 
 export const title = 'Authorizers'
 
@@ -58,16 +44,12 @@ export const show = async (main, context) => {
 
 /**
  * Return whether the rows agree with the counts.
- * @param {Authorizer[]} found
- * @param {Summary | null} counted
+ * @param {Authorizer[]} rows
+ * @param {Summary | null} counts
  */
-function agrees(found, counted) {
-  return (
-    !counted ||
-    STATES.every(
-      (enforcement) => found.filter((each) => each.enforcement === enforcement).length === counted[enforcement],
-    )
-  )
+function agrees(rows, counts) {
+  const sizeOf = (/** @type {string} */ state) => rows.filter(({ enforcement }) => enforcement === state).length
+  return !counts || STATES.every((state) => sizeOf(state) === counts[state])
 }
 
 /** @param {Summary | null} counted */
@@ -85,16 +67,13 @@ function sentence(counted) {
 function bar(counted) {
   if (!counted?.total) return null
   let x = 0
-  const pieces = /** @type {const} */ ([
-    ['enforced', 'force'],
-    ['fail_closed', 'closed'],
-    ['unknown', 'open'],
-  ])
-    .filter(([enforcement]) => counted[enforcement] > 0)
-    .map(([enforcement, state]) => {
+  const looks = { enforced: 'force', fail_closed: 'closed', unknown: 'open' }
+  const pieces = STATES.toReversed()
+    .filter((enforcement) => counted[enforcement] > 0)
+    .map((enforcement) => {
       const width = Math.max(6, (1000 * counted[enforcement]) / counted.total)
       x += width
-      return svg`<rect class=${`fill ${state}`} x=${x - width} width=${width - 2} height="6"/>`
+      return svg`<rect class=${`fill ${looks[enforcement]}`} x=${x - width} width=${width - 2} height="6"/>`
     })
   const box = `0 0 ${x - 2} 6`
   return html`<svg class="strip" viewBox=${box} preserveAspectRatio="none" aria-hidden="true">${pieces}</svg>`
@@ -106,7 +85,15 @@ const fleet = () => ({
   noun: 'authorizers',
   sort: '-lag',
   mark: 'state',
-  groups: GROUPS,
+  groups: [
+    {
+      title: 'May accept revoked warrants',
+      state: 'open',
+      note: 'not proven to enforce the newest entry, and not stale yet',
+    },
+    { title: 'Failing closed', state: 'closed', note: 'stale: they refuse all warrants until they reach the service' },
+    { title: 'Up to date', state: 'force' },
+  ],
   group: ({ enforcement }) => STATES.indexOf(enforcement),
   open: ({ id }) => `#/authorizers/${id}`,
   columns: [
@@ -134,7 +121,10 @@ const fleet = () => ({
       width: '148px',
       from: 820,
       value: ({ fail_closed_at }) => fail_closed_at ?? null,
-      cell: failsClosedAt,
+      cell: ({ enforcement, fail_closed_at: from }) => {
+        if (enforcement === 'enforced') return '–'
+        return from ? exactTime(from) : html`<span class="state open">no limit known</span>`
+      },
     },
     { id: 'last_seen', title: 'Last seen', width: '116px', of: 'last_seen_at', kind: 'time' },
     {
@@ -147,11 +137,7 @@ const fleet = () => ({
       is: isVersion,
     },
     { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => ownerOf(owner) },
-    {
-      id: 'stale',
-      title: 'When stale',
-      text: ({ fail_open }) => (fail_open ? 'fails open' : 'fails closed'),
-    },
+    { id: 'stale', title: 'When stale', text: ({ fail_open }) => (fail_open ? 'fails open' : 'fails closed') },
     { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
     { id: 'program', title: 'Program', text: ({ type }) => type ?? '' },
     { id: 'heartbeat', title: 'Heartbeat', text: (each) => (isSilent(each, now(), size) ? 'missed' : 'regular') },
@@ -194,9 +180,7 @@ const fleet = () => ({
     ${
       hasScope() &&
       html`<p>
-        <button type="button" class="main" @click=${() => import('./first_steps.js').then(({ connect }) => connect())}>
-          Connect an authorizer…
-        </button>
+        ${button('Connect an authorizer…', () => import('./first_steps.js').then(({ connect }) => connect()), 'main')}
       </p>`
     }`,
 })
@@ -224,16 +208,6 @@ function lag({ lag_entries: entries, equivocation }) {
   return entries
     ? html`${number(entries)} <span class="soft">${entries === 1 ? 'entry' : 'entries'}</span>`
     : html`<span class="soft">none</span>`
-}
-
-/** @param {Authorizer} authorizer */
-function failsClosedAt({ enforcement, fail_closed_at: from }) {
-  if (enforcement === 'enforced') return '–'
-  if (!from) return html`<span class="state open">no limit known</span>`
-  const isToday = second(from).slice(0, 10) === second(now()).slice(0, 10)
-  return html`<time datetime=${from} title=${`${second(from)} UTC`}
-    >${isToday ? second(from).slice(11) : minute(from)}</time
-  >`
 }
 
 /** @param {Authorizer} each @returns {import('../components/timeline.js').Thing} */
@@ -293,9 +267,10 @@ function reported({ equivocation, sequence }, newest) {
 /** Ask for confirmation, and remove these authorizers. @param {Authorizer[]} found */
 async function removeAll(found) {
   const [only] = found
-  const name = found.length === 1 && only ? only.name : `${number(found.length)} authorizers`
-  const done = await ask({
-    title: found.length === 1 ? 'Remove authorizer' : 'Remove authorizers',
+  const isOne = found.length === 1
+  const name = isOne && only ? only.name : `${number(found.length)} authorizers`
+  const done = await confirm({
+    title: isOne ? 'Remove authorizer' : 'Remove authorizers',
     action: `Remove ${name}`,
     danger: true,
     body: html`<p>
@@ -304,10 +279,8 @@ async function removeAll(found) {
     </p>`,
     run: async () => {
       for (const { id } of found) await remove(`/v1/authorizers/${id}`)
-      return true
     },
+    success: isOne ? 'Authorizer removed.' : `${name} removed.`,
   })
-  if (!done) return
-  announce(found.length === 1 ? 'Authorizer removed.' : `${name} removed.`)
-  if (location.hash === `#/authorizers/${only?.id}`) location.hash = '#/authorizers'
+  if (done && location.hash === `#/authorizers/${only?.id}`) location.hash = '#/authorizers'
 }

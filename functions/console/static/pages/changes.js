@@ -3,7 +3,6 @@
 import { ApiError, get, now } from '../api.js'
 import {
   lagOf,
-  brief,
   exposureOf,
   isOver,
   KINDS,
@@ -17,12 +16,13 @@ import {
 } from '../changes.js'
 import { ago, count, nameOf, number, second, tokenWords } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, subscribe, ownerOf, readCached } from '../store.js'
+import { aged, memoizeLast, subscribe, ownerOf, readCached } from '../store.js'
 import {
-  banner,
+  button,
   objectName,
   copy,
   facts,
+  forbidden,
   heading,
   userText,
   person,
@@ -33,7 +33,7 @@ import {
   when,
 } from '../components/panel.js'
 import { shape, tag } from '../components/tag.js'
-import { happened, timeline } from '../components/timeline.js'
+import { exactTime, timeline } from '../components/timeline.js'
 import { curve } from '../charts/changes.js'
 import { hasScope } from '../session.js'
 import { Table, whole } from '../table.js'
@@ -60,16 +60,8 @@ export const title = 'Changes'
  */
 export async function show(main, context) {
   const [id] = context.route.parts
-  if (hasScope('revoker', 'auditor')) return id ? new ChangePage(main, id, context).follow() : showList(main, context)
-  put(
-    main,
-    heading(title),
-    banner(
-      'info',
-      html`<strong>This key cannot read changes.</strong> Ask an administrator for an API key with the scope auditor,
-        revoker or admin.`,
-    ),
-  )
+  if (hasScope('revoker', 'auditor')) return id ? void new ChangePage(main, id, context) : showList(main, context)
+  put(main, heading(title), forbidden('read changes', 'auditor, revoker or admin'))
   ready()
 }
 
@@ -79,17 +71,13 @@ export async function show(main, context) {
  */
 function showList(main, context) {
   const table = new Table(changesTable, context)
-  /** @type {{of: unknown, rows: Api.ListedChange[]}} */
-  let shown = { of: null, rows: [] }
+  // Each call of a batch is a change with the same identifier; show only the newest.
+  const newest = memoizeLast((/** @type {{changes: Api.ListedChange[]} | null} */ data) => {
+    const byId = new Map(data?.changes.toReversed().map((each) => [each.id, each]))
+    return data && [...byId.values()]
+  })
   subscribe(() => {
     const known = readCached('/v1/changes?limit=100', SELDOM)
-    if (known.data && known.data !== shown.of) {
-      // Each call of a batch is a change with the same identifier; show only the newest.
-      const newest = new Map(
-        [...known.data.changes].reverse().map((/** @type {Api.ListedChange} */ each) => [each.id, each]),
-      )
-      shown = { of: known.data, rows: [...newest.values()] }
-    }
     put(
       main,
       heading(title, 'Revocations of the last 7 days and their propagation.'),
@@ -97,7 +85,7 @@ function showList(main, context) {
       known.data?.cursor &&
         html`<p class="soft">Only the newest changes are listed. <a href="#/revocations">All revocations</a></p>`,
     )
-    table.draw(known, known.data && shown.rows)
+    table.draw(known, newest(known.data))
     if (known.at || known.error) ready()
   }, context.signal)
 }
@@ -166,19 +154,14 @@ class ChangePage {
     this.id = id
     this.signal = context.signal
     this.context = context
-  }
-
-  async follow() {
     subscribe(() => this.#draw(), this.signal)
   }
 
   #draw() {
     // The cost of each poll grows with the fleet of the tenant.
     const soon = Math.max(OFTEN, (this.#change?.authorizers.total ?? 0) / A_SECOND)
-    const entry = readCached(
-      `/v1/changes/${encodeURIComponent(this.id)}`,
-      this.#change && isOver(this.#change) ? SELDOM : soon,
-    )
+    const seconds = this.#change && isOver(this.#change) ? SELDOM : soon
+    const entry = readCached(`/v1/changes/${encodeURIComponent(this.id)}`, seconds)
     const change = entry.error?.status === 404 ? null : /** @type {Change | null} */ (entry.data)
     this.#change = change
     if (entry.at || entry.error) ready()
@@ -190,20 +173,18 @@ class ChangePage {
         : change.kind === 'batch'
           ? { batch_id: change.id }
           : { resource_id: change.id }
-    const found = happened(about, publicationEvents(change), change.name)
     const old = aged(entry)
+    const copyReport = () => {
+      const lines = markdown(this.main)
+        .join('\n')
+        .replace(/\n{3,}/g, '\n\n')
+      return copy(`${lines.trim()}\n\nTimes are UTC, as of ${second(now())}.\n`)
+    }
     this.#table ??= new Table(laggingTable(change), this.context)
     put(
       this.main,
       crumbs(change.kind),
-      head(change, this.#token(change), () =>
-        copy(
-          `${markdown(this.main)
-            .join('\n')
-            .replace(/\n{3,}/g, '\n\n')
-            .trim()}\n\nTimes are UTC, as of ${second(now())}.\n`,
-        ),
-      ),
+      head(change, this.#token(change), copyReport),
       old && html`<p class="stale soft">${old}</p>`,
       rail(stages(change, now())),
       this.#undone,
@@ -213,7 +194,7 @@ class ChangePage {
           ${impactPanel(change)}
           <section class="panel">
             <h2>Timeline</h2>
-            ${timeline(found)}
+            ${timeline(about, change.name, publicationEvents(change))}
           </section>
           <section class="panel">
             <h2>Details</h2>
@@ -240,15 +221,9 @@ class ChangePage {
 
   /** @param {Change} change */
   #deny(change) {
-    const {
-      kind,
-      unrevoked_at: undone,
-      feed,
-      authorizers: { total: registered },
-      propagation_curve: points,
-      is_upper_bound: isBound,
-    } = change
-    if (kind === 'api_key' || undone || feed?.total === 0) return null
+    const { propagation_curve: points, is_upper_bound: isBound } = change
+    const registered = change.authorizers.total
+    if (change.kind === 'api_key' || change.unrevoked_at || change.feed?.total === 0) return null
     const open = (/** @type {string} */ words, /** @type {number | null} */ seconds) =>
       seconds !== null ? formatDuration(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
     return html`<section class="panel">
@@ -288,18 +263,13 @@ class ChangePage {
   }
 
   /** @param {Change} change */
-  #left({
-    lagging_authorizers: lagging,
-    feed,
-    unrevoked_at: undone,
-    kind,
-    authorizers: { total: registered, fail_closed: closed, unknown },
-  }) {
-    if (undone || feed?.total === 0 || (kind === 'api_key' && !registered)) return null
-    const title = kind === 'api_key' ? 'Authorizers with this key' : 'Lagging authorizers'
+  #left({ lagging_authorizers: lagging, feed, unrevoked_at: undone, kind, authorizers }) {
+    const { total: registered, fail_closed: closed, unknown } = authorizers
+    const isKey = kind === 'api_key'
+    if (undone || feed?.total === 0 || (isKey && !registered)) return null
     return html`<section class=${lagging.length > FEW ? 'panel left' : 'panel left few'}>
       <div class="head">
-        <h2>${title}</h2>
+        <h2>${isKey ? 'Authorizers with this key' : 'Lagging authorizers'}</h2>
         ${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}
       </div>
       ${
@@ -323,14 +293,12 @@ class ChangePage {
   #token({ id, name, unrevoked_at: undone }) {
     if (!this.#isAsked && !undone && tokenWords({ warrant_id: name ?? '' })) {
       this.#isAsked = true
-      void get(`/v1/revocations/${id}`).then(
-        (found) => {
-          this.#record = found
-          if (!this.signal.aborted) this.#draw()
-        },
-        // The change itself reports the failure.
-        () => null,
-      )
+      const take = (/** @type {Api.RevocationRecord} */ record) => {
+        this.#record = record
+        if (!this.signal.aborted) this.#draw()
+      }
+      // The change itself reports the failure.
+      void get(`/v1/revocations/${id}`).then(take, () => null)
     }
     return this.#record
   }
@@ -361,53 +329,23 @@ class ChangePage {
         : unrevoke({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
     const record = this.#token(change)
     const isUndoable = change.can_unrevoke && !change.unrevoked_at && hasScope('revoker')
+    const isPublished = feed?.total && !change.unrevoked_at
+    const hookLink = (/** @type {Api.Webhook} */ { id: hook, url }) =>
+      html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${objectName(new URL(url).host)}</a></p>`
+    const by = actor && [person(actor.identity, actor.name), actor.key_id && html`<br /><code>${actor.key_id}</code>`]
     return facts([
-      ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
-      ...(record
-        ? [/** @type {[string, unknown]} */ (['Token', html`<bdi dir="auto">${tokenWords(record)}</bdi>`])]
-        : []),
+      name && ['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`],
+      record && ['Token', html`<bdi dir="auto">${tokenWords(record)}</bdi>`],
       ['Identifier', html`<code>${id}</code>`],
-      [
-        'Actor',
-        actor
-          ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br /><code>${actor.key_id}</code>`}`
-          : 'unknown',
-      ],
-      ...(feed?.total && !change.unrevoked_at
-        ? [
-            /** @type {[string, unknown]} */ ([
-              'Feed entry',
-              feed.sequence === null ? 'none yet' : number(feed.sequence),
-            ]),
-            /** @type {[string, unknown]} */ (['SRL', srl ? number(srl.version) : 'none yet']),
-          ]
-        : []),
-      ...(hooks.length
-        ? [
-            /** @type {[string, unknown]} */ ([
-              'Webhook deliveries',
-              hooks.map(
-                ({ id: hook, url }) =>
-                  html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${objectName(new URL(url).host)}</a></p>`,
-              ),
-            ]),
-          ]
-        : []),
-      ...(kind === 'warrant'
-        ? [
-            /** @type {[string, unknown]} */ ([
-              'Online check',
-              html`<button type="button" @click=${ask}>Check now</button> ${this.#answer}`,
-            ]),
-          ]
-        : []),
+      ['Actor', by ?? 'unknown'],
+      isPublished && ['Feed entry', feed.sequence === null ? 'none yet' : number(feed.sequence)],
+      isPublished && ['SRL', srl ? number(srl.version) : 'none yet'],
+      hooks.length && ['Webhook deliveries', hooks.map(hookLink)],
+      kind === 'warrant' && ['Online check', html`${button('Check now', ask)} ${this.#answer}`],
       [
         'Unrevoke',
         html`<p>${describeUnrevoke(change)}</p>
-          ${
-            isUndoable &&
-            html`<button type="button" @click=${back}>${kind === 'batch' ? 'Unrevoke batch…' : 'Unrevoke…'}</button>`
-          }`,
+          ${isUndoable && button(kind === 'batch' ? 'Unrevoke batch…' : 'Unrevoke…', back)}`,
       ],
     ])
   }
@@ -439,9 +377,8 @@ function head(change, record, copyReport) {
       </p>
     </div>
     <div class="actions">
-      <button type="button" @click=${() => copy(location.href)}>Copy link</button>
-      <button type="button" @click=${() => print()}>Print report</button
-      ><button type="button" @click=${copyReport}>Copy report</button>
+      ${button('Copy link', () => copy(location.href))} ${button('Print report', () => print())}
+      ${button('Copy report', copyReport)}
     </div>
   </header>`
 }
@@ -525,13 +462,7 @@ const laggingTable = ({ id, kind }) => ({
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', kind: 'name' },
     { id: 'exposure', title: 'Exposure', width: 'minmax(150px, 2fr)', text: exposureOf, cell: end },
-    {
-      id: 'lag',
-      title: 'Lag',
-      width: '116px',
-      value: ({ lag_entries }) => lag_entries ?? Infinity,
-      text: lagOf,
-    },
+    { id: 'lag', title: 'Lag', width: '116px', value: ({ lag_entries: lag }) => lag ?? Infinity, text: lagOf },
     { id: 'last_seen', title: 'Last seen', width: '96px', of: 'last_seen_at', kind: 'time' },
     {
       id: 'owner',
@@ -555,9 +486,7 @@ const stateOf = ({ enforcement }) =>
 /** @param {Left} row */
 function end(row) {
   const { enforcement, fail_closed_at: from } = row
-  if (from)
-    return html`${enforcement === 'fail_closed' ? 'failing closed since' : 'until'}
-      <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
+  if (from) return html`${enforcement === 'fail_closed' ? 'failing closed since' : 'until'} ${exactTime(from)}`
   return html`<span class=${enforcement === 'fail_closed' ? null : 'state open'} title=${exposureOf(row)}
     >${exposureOf(row)}</span
   >`
@@ -617,12 +546,9 @@ function markdownText(element) {
   const words = [...element.childNodes].map((node) =>
     node instanceof Element ? markdownText(node) : node instanceof Text ? safe(node.data) : '',
   )
-  const exact = element.matches('time[title]')
-    ? ` (${element.getAttribute('title')})`
-    : element.matches('h3')
-      ? ':'
-      : ''
-  return words.filter(Boolean).join(' ').replace(/\s+/g, ' ').trim() + exact
+  const exact = element.matches('time[title]') ? ` (${element.getAttribute('title')})` : ''
+  const end = element.matches('h3') ? ':' : exact
+  return words.filter(Boolean).join(' ').replace(/\s+/g, ' ').trim() + end
 }
 
 const safe = (/** @type {string} */ text) => text.replace(/\s+/g, ' ').replace(/[\\`*{}[\]<>#|~]/g, '\\$&')

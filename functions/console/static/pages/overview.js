@@ -3,10 +3,21 @@
 import { now, post } from '../api.js'
 import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
-import { clock, count, date, nameOf, number, second, short, span } from '../format.js'
+import { clock, count, date, nameOf, number, present, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, subscribe, ownerOf, readCached, retry } from '../store.js'
-import { announce, banner, objectName, heading, userText, problem, ready, skeleton, when } from '../components/panel.js'
+import {
+  announce,
+  banner,
+  button,
+  objectName,
+  heading,
+  userText,
+  problem,
+  ready,
+  skeleton,
+  when,
+} from '../components/panel.js'
 import { icon } from '../components/tag.js'
 import { isNew, label, trouble, warning } from '../charts/overview.js'
 import { hasScope, currentCaller } from '../session.js'
@@ -30,6 +41,8 @@ const DAY = 86_400_000
 const [OFTEN, LIST, SOON, SELDOM] = [2, 5, 15, 60]
 const [TASKS, DAYS, HOURS, NEWEST] = [8, 14, 12, 6]
 const ENDS_SOON = 14 * DAY
+const FLEET = '/v1/authorizers/summary'
+const LIST_STATUS = '/v1/revocations/srl/status'
 /** Up to this number of authorizers, the page reads and names the affected ones; above, it shows only counts. */
 const NAMED = 1000
 
@@ -80,8 +93,8 @@ const counts = (isHourly) => {
 function sources(isHourly) {
   const [reads, audits] = [hasScope('read-only', 'auditor'), hasScope('revoker', 'auditor')]
   return {
-    fleet: reads ? readCached('/v1/authorizers/summary', OFTEN) : null,
-    list: reads || audits ? readCached('/v1/revocations/srl/status', LIST) : null,
+    fleet: reads ? readCached(FLEET, OFTEN) : null,
+    list: reads || audits ? readCached(LIST_STATUS, LIST) : null,
     bars: audits ? readCached(counts(isHourly), SELDOM) : null,
     changes: audits ? readCached(`/v1/changes?limit=${NEWEST}`, SOON) : null,
     webhooks: reads ? readCached('/v1/webhooks', SOON, 'webhooks') : null,
@@ -109,13 +122,8 @@ async function readApprovals(signal) {
 /** @param {Entry | null} fleet */
 function sentence(fleet) {
   if (!fleet?.data) return null
-  const {
-    total: registered,
-    unknown,
-    enforced,
-    fail_closed: closed,
-    unregistered,
-  } = /** @type {Api.FleetSummary} */ (fleet.data)
+  const summary = /** @type {Api.FleetSummary} */ (fleet.data)
+  const { total: registered, unknown, enforced, fail_closed: closed, unregistered } = summary
   const time = `As of ${second(fleet.at).slice(11)} UTC.`
   const clients = count(unregistered.length, 'unregistered authorizer')
   const at = unregistered.length
@@ -131,13 +139,9 @@ function sentence(fleet) {
 /** Return one banner for data that could not be renewed. @param {Known} known */
 function stale({ fleet, list }) {
   const entry = [list, fleet].find((each) => each?.at && each.error)
-  return entry
-    ? banner(
-        'unknown',
-        html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service is not responding. The last data
-          is shown.`,
-      )
-    : null
+  if (!entry) return null
+  const time = html`<strong>As of ${clock(entry.at)} UTC.</strong>`
+  return banner('unknown', html`${time} The service is not responding. The last data is shown.`)
 }
 
 /**
@@ -149,34 +153,34 @@ function alarm(list, fault) {
   const kind = list && trouble(list, now())
   if (!kind) return null
   const publish = async (/** @type {Event} */ { currentTarget }) => {
-    const button = /** @type {HTMLButtonElement} */ (currentTarget)
-    button.disabled = true
+    const pressed = /** @type {HTMLButtonElement} */ (currentTarget)
+    pressed.disabled = true
     put(fault)
     try {
-      const made = /** @type {Api.PublishedList} */ (await post('/v1/revocations/srl/regenerate'))
-      announce(`SRL ${made.version} published.`)
+      const { version } = /** @type {Api.PublishedList} */ (await post('/v1/revocations/srl/regenerate'))
+      announce(`SRL ${version} published.`)
     } catch (error) {
       put(fault, problem(error, 'The SRL could not be published.'))
     }
-    button.disabled = false
+    pressed.disabled = false
   }
-  const button = hasScope() && html`<button type="button" class="main" @click=${publish}>Publish SRL</button>`
-  return banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, list, now()), button)
+  const action = hasScope() && button('Publish SRL', publish, 'main')
+  return banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, list, now()), action)
 }
 
 /** Return four figures, each with a link to its rows. @param {Known} known */
 function numbers({ fleet, list }) {
   const card = (
-    /** @type {Entry} */ entry,
-    /** @type {string} */ path,
+    /** @type {Entry | null} */ entry,
     /** @type {string} */ href,
     /** @type {string} */ words,
     /** @type {(data: any) => [unknown, unknown, State?]} */ draw,
   ) => {
+    if (!entry) return null
     if (!entry.data)
       return html`<section class="panel figure">
         <h2>${words}</h2>
-        ${waits(entry, words, path, 2)}
+        ${waits(entry, words, entry === fleet ? FLEET : LIST_STATUS, 2)}
       </section>`
     const [value, note, state] = draw(entry.data)
     return html`<a class="panel figure" href=${href}
@@ -185,47 +189,27 @@ function numbers({ fleet, list }) {
       <small class="soft">${note}</small></a
     >`
   }
-  const summary = '/v1/authorizers/summary'
-  const status = '/v1/revocations/srl/status'
   return html`<div class="figures">
     ${[
-      fleet &&
-        card(
-          fleet,
-          summary,
-          '#/authorizers?q=state:unknown',
-          'May accept revoked warrants',
-          ({ unknown, total: registered }) => [
-            number(unknown),
-            `of ${count(registered, 'authorizer')}`,
-            unknown ? 'open' : undefined,
-          ],
-        ),
-      fleet &&
-        card(fleet, summary, '#/authorizers?q=state:enforced', 'Up to date', ({ enforced, sequence }) => [
-          number(enforced),
-          sequence === null ? 'no feed entry yet' : `entry ${number(sequence)}`,
-        ]),
-      list &&
-        card(list, status, '#/lists', 'SRL expiry', ({ version, expires_at, key_id }) => {
-          const left = (Date.parse(expires_at) - now()) / 1000
-          return left > 0
-            ? [`in ${span(left)}`, `SRL ${number(version)}, signed by ${short(key_id)}`]
-            : ['expired', `SRL ${number(version)}: authorizers that use it fail closed`, 'expired']
-        }),
-      list &&
-        card(
-          list,
-          status,
-          '#/revocations',
-          'Revoked warrants',
-          ({ count: size, version, pending, pending_truncated: more }) => [
-            number(size),
-            pending || more
-              ? `${number(pending)}${more ? ' or more' : ''} pending for SRL ${number(version + 1)}`
-              : `all in SRL ${number(version)}`,
-          ],
-        ),
+      card(fleet, '#/authorizers?q=state:unknown', 'May accept revoked warrants', ({ unknown, total }) => [
+        number(unknown),
+        `of ${count(total, 'authorizer')}`,
+        unknown ? 'open' : undefined,
+      ]),
+      card(fleet, '#/authorizers?q=state:enforced', 'Up to date', ({ enforced, sequence }) => [
+        number(enforced),
+        sequence === null ? 'no feed entry yet' : `entry ${number(sequence)}`,
+      ]),
+      card(list, '#/lists', 'SRL expiry', ({ version, expires_at, key_id }) => {
+        const left = (Date.parse(expires_at) - now()) / 1000
+        return left > 0
+          ? [`in ${span(left)}`, `SRL ${number(version)}, signed by ${short(key_id)}`]
+          : ['expired', `SRL ${number(version)}: authorizers that use it fail closed`, 'expired']
+      }),
+      card(list, '#/revocations', 'Revoked warrants', ({ count: size, version, pending, pending_truncated: more }) => {
+        const waiting = `${number(pending)}${more ? ' or more' : ''} pending for SRL ${number(version + 1)}`
+        return [number(size), pending || more ? waiting : `all in SRL ${number(version)}`]
+      }),
     ]}
   </div>`
 }
@@ -246,10 +230,9 @@ function waits({ error }, what, path, lines) {
 /** @param {Known} known */
 function needs(known) {
   const { fleet, webhooks, keys, suspended, signers } = known
-  const faults = [fleet, webhooks, keys, suspended, signers].flatMap((each) =>
-    each?.error && !each.at && each.error.status !== 404 ? [each.error] : [],
-  )
-  const found = [
+  const sources = [fleet, webhooks, keys, suspended, signers]
+  const fault = sources.find((each) => each?.error && !each.at && each.error.status !== 404)?.error
+  const tasks = [
     ...approvals,
     ...ofFleet(fleet?.data ?? null),
     ...(webhooks?.data ?? []).flatMap(broken),
@@ -257,15 +240,14 @@ function needs(known) {
     ...ending(keys?.data ?? []),
     ...(signers?.data?.keys ?? []).flatMap(ripe),
   ]
-  const isRead = [fleet, webhooks, keys, suspended, signers].every((each) => !each || each.at || each.error)
-  const paths = ['/v1/authorizers/summary', '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys']
-  const again = () => paths.forEach(retry)
+  const isRead = sources.every((each) => !each || each.at || each.error)
+  const again = () => [FLEET, '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys'].forEach(retry)
   return html`<section class="panel">
     <h2>Action required</h2>
     ${
-      found.length > 0 &&
+      tasks.length > 0 &&
       html`<ul class="tasks">
-        ${found.slice(0, TASKS).map(
+        ${tasks.slice(0, TASKS).map(
           ({ state, what, why, href, action, buttons }) =>
             html`<li>
               ${icon(state)}
@@ -278,9 +260,9 @@ function needs(known) {
         )}
       </ul>`
     }
-    ${found.length > TASKS && html`<p class="soft">${number(found.length - TASKS)} more</p>`}
-    ${faults[0] && problem(faults[0], 'Some tasks could not be loaded.', again)}
-    ${!found.length && !faults[0] && (isRead ? html`<p class="soft">No action is required.</p>` : skeleton(4))}
+    ${tasks.length > TASKS && html`<p class="soft">${number(tasks.length - TASKS)} more</p>`}
+    ${fault && problem(fault, 'Some tasks could not be loaded.', again)}
+    ${!tasks.length && !fault && (isRead ? html`<p class="soft">No action is required.</p>` : skeleton(4))}
   </section>`
 }
 
@@ -297,61 +279,40 @@ function ofFleet(counted) {
   const found = /** @type {Api.Authorizer[]} */ (
     (wanted && isSmall && readCached('/v1/authorizers?include=enforcement', SOON, 'authorizers').data) || []
   )
-  const names = (/** @type {Api.Authorizer[]} */ some) =>
-    some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', objectName(name)])
   /**
+   * Return the task for some authorizers, with the reason for one authorizer alone.
    * @param {State} state
    * @param {Api.Authorizer[]} some
    * @param {number} size
    * @param {string} words
-   * @param {(each: Api.Authorizer) => unknown} alone
-   * @param {string} many
+   * @param {string} why
    * @param {string} query
-   * @returns {Task[]}
+   * @param {(each: Api.Authorizer) => unknown} [alone]
+   * @returns {Task | null}
    */
-  const line = (state, some, size, words, alone, many, query) => {
-    if (!size && !some.length) return []
+  const task = (state, some, size, words, why, query, alone = () => why) => {
     const [only] = some
+    const action = 'View'
     if (some.length === 1 && only)
-      return [
-        { state, what: objectName(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'View' },
-      ]
-    return [
-      {
-        state,
-        what: `${count(some.length || size, 'authorizer')} ${words}`,
-        why: [many, names(some), some.length > 3 && ' …'],
-        href: `#/authorizers?q=${query}`,
-        action: 'View',
-      },
-    ]
+      return { state, what: objectName(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action }
+    const names = some.slice(0, 3).map(({ name }) => [', ', objectName(name)])
+    const what = `${count(some.length || size, 'authorizer')} ${words}`
+    const reasons = [why, names, some.length > 3 && ' …']
+    return size || some.length ? { state, what, why: reasons, href: `#/authorizers?q=${query}`, action } : null
   }
-  const lets = found.filter(({ fail_open }) => fail_open)
-  const quiet = found.filter((each) => isSilent(each, now(), counted.total))
-  const old = (/** @type {Api.Authorizer} */ { lag_entries: behind, owner }) =>
+  const conflicting = found.filter(({ equivocation }) => equivocation)
+  const unpublished = 'reported entries that this service did not publish'
+  const failOpen = found.filter(({ fail_open }) => fail_open)
+  const lag = (/** @type {Api.Authorizer} */ { lag_entries: behind, owner }) =>
     html`fails open${behind ? `, with a lag of ${count(behind, 'entry', 'entries')}` : ' when stale'};
       <bdi>${ownerOf(owner)}</bdi>`
-  return [
-    ...line(
-      'revoked',
-      found.filter(({ equivocation }) => equivocation),
-      0,
-      'with conflicting entries',
-      () => 'reported entries that this service did not publish',
-      'reported entries that this service did not publish',
-      'state:unknown',
-    ),
-    ...line('open', lets, counted.fail_open, 'fail open when stale', old, 'by configuration', 'stale:open'),
-    ...line(
-      'open',
-      quiet,
-      counted.missed_heartbeat,
-      'missed a heartbeat',
-      () => `no heartbeat for more than ${span(quietAfter(counted.total))}`,
-      `no heartbeat for more than ${span(quietAfter(counted.total))}`,
-      'heartbeat:missed',
-    ),
-  ]
+  const silent = found.filter((each) => isSilent(each, now(), counted.total))
+  const pause = `no heartbeat for more than ${span(quietAfter(counted.total))}`
+  return present([
+    task('revoked', conflicting, 0, 'with conflicting entries', unpublished, 'state:unknown'),
+    task('open', failOpen, counted.fail_open, 'fail open when stale', 'by configuration', 'stale:open', lag),
+    task('open', silent, counted.missed_heartbeat, 'missed a heartbeat', pause, 'heartbeat:missed'),
+  ])
 }
 
 /**
@@ -386,8 +347,10 @@ const suspension = ({ id, name }) => ({
  */
 function ofAccount({ id, name, created_at: from }, keys) {
   const log = readCached(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
-  const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
-  const account = made.map(({ details }) => /** @type {any} */ (details).changes?.service_account_id?.new).find(Boolean)
+  const entries = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
+  const account = entries
+    .map(({ details }) => /** @type {any} */ (details).changes?.service_account_id?.new)
+    .find(Boolean)
   const own = account && readCached(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
   return own ?? namesakes(name, keys)
 }
@@ -406,11 +369,14 @@ function ending(keys) {
   const inUse = keys.filter(
     (key) => key.status === 'active' && endOf(key) > now() && endOf(key) - Date.parse(key.created_at) > DAY,
   )
-  const task = (
-    /** @type {Api.ApiKeySummary} */ { id, name },
-    /** @type {unknown} */ why,
-    /** @type {string} */ action,
-  ) => /** @type {Task} */ ({ state: 'wait', what: userText(name), why, href: `#/api-keys/${id}`, action })
+  /** @param {Api.ApiKeySummary} key @param {unknown} why @param {string} action @returns {Task} */
+  const task = ({ id, name }, why, action) => ({
+    state: 'wait',
+    what: userText(name),
+    why,
+    href: `#/api-keys/${id}`,
+    action,
+  })
   const soon = inUse
     .filter((key) => endOf(key) - now() < ENDS_SOON)
     .sort((one_, other) => endOf(one_) - endOf(other))
@@ -427,15 +393,8 @@ function ending(keys) {
 /** @param {Api.SrlKey} signer @returns {Task[]} */
 function ripe({ key_id, status, activates_at }) {
   if (status !== 'pending' || !activates_at || Date.parse(activates_at) > now()) return []
-  return [
-    {
-      state: 'wait',
-      what: html`<code>${short(key_id)}</code>`,
-      why: 'SRL signer, pending, ready to activate',
-      href: '#/lists',
-      action: 'Activate',
-    },
-  ]
+  const [what, why] = [html`<code>${short(key_id)}</code>`, 'SRL signer, pending, ready to activate']
+  return [{ state: 'wait', what, why, href: '#/lists', action: 'Activate' }]
 }
 
 /**
@@ -450,12 +409,8 @@ const spans = ({ days, hours }, isHourly) =>
         .slice(-HOURS)
         .map(({ start, ...sizes }) => {
           const hour = start.slice(0, 13)
-          return {
-            ...sizes,
-            name: `${hour.replace('T', ' ')}:00`,
-            below: clock(start),
-            rows: [`${hour}:00`, `${hour}:59`],
-          }
+          const name = `${hour.replace('T', ' ')}:00`
+          return { ...sizes, name, below: clock(start), rows: [`${hour}:00`, `${hour}:59`] }
         })
     : days.map(({ date: day, ...sizes }) => ({ ...sizes, name: day, below: day.slice(5), rows: [day, day] }))
 
@@ -492,17 +447,13 @@ function bars(entry, isFirst, isHourly) {
     >`
   }
   const [first, last] = [found[0]?.rows[0], found.at(-1)?.rows[1]]
+  const periods = isHourly
+    ? html`<a href="#/overview">${DAYS} days</a> · ${HOURS} hours`
+    : html`${DAYS} days · <a href="#/overview?interval=hour">${HOURS} hours</a>`
   return html`<section class="panel">
     <header>
       <h2>${name}</h2>
-      <small class="soft"
-        >${aged(entry)}
-        ${
-          isHourly
-            ? html`<a href="#/overview">${DAYS} days</a> · ${HOURS} hours`
-            : html`${DAYS} days · <a href="#/overview?interval=hour">${HOURS} hours</a>`
-        }</small
-      >
+      <small class="soft">${aged(entry)} ${periods}</small>
     </header>
     ${
       entry.data
@@ -539,14 +490,14 @@ function newest(entry, isFirst) {
       <h2>Recent changes</h2>
       <small class="soft">${aged(entry)}</small><a href="#/changes">View all</a>
     </header>
+    ${!entry.data && waits(entry, 'The recent changes', `/v1/changes?limit=${NEWEST}`, 4)}
     ${
-      entry.data
-        ? found.length
-          ? html`<ul class="changes">
-              ${found.map(row)}
-            </ul>`
-          : html`<p class="soft">No revocations yet.</p>`
-        : waits(entry, 'The recent changes', `/v1/changes?limit=${NEWEST}`, 4)
+      entry.data &&
+      (found.length
+        ? html`<ul class="changes">
+            ${found.map(row)}
+          </ul>`
+        : html`<p class="soft">No revocations yet.</p>`)
     }
   </section>`
 }

@@ -19,21 +19,21 @@ export const title = 'People'
 
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, context) => {
-  const tables = [people, approvals, sessions].map((spec) => new Table(spec, context))
-  const asked = new Pages('approvals', 10)
+  const [first, second, third] = [people, approvals, sessions].map((spec) => new Table(spec, context))
+  const requests = new Pages('approvals', 10)
   subscribe(() => {
     const known = readCached('/v1/people', 15, 'people')
-    const sources = [known, asked.read('/v1/approvals?limit=100'), readCached('/v1/sessions', 15, 'sessions')]
-    tables.forEach((table, index) => table.draw(/** @type {import('../store.js').Entry} */ (sources[index])))
-    const [first, second, third] = tables.map(({ element }) => element)
+    first.draw(known)
+    second.draw(requests.read('/v1/approvals?limit=100'))
+    third.draw(readCached('/v1/sessions', 15, 'sessions'))
     put(
       main,
       heading(title, 'People sign in through an identity provider, which determines their roles.'),
-      first,
+      first.element,
       part('Approvals', 'Requests for protected actions, which need the approval of a second person.'),
-      second,
+      second.element,
       part('Sessions', 'Active sessions of people and programs.'),
-      third,
+      third.element,
     )
     if (known.at || known.error) ready()
   }, context.signal)
@@ -107,30 +107,28 @@ const fullName = ({ name, email }) => (name && name !== email ? `${name} (${emai
 function change(person, act) {
   const { id, name, email } = person
   const [action, text, after] = ACTS[act]
-  const question = {
-    title: html`${action} <bdi>${fullName(person)}</bdi>`,
-    action,
-    failed: 'The person could not be updated.',
-    body: html`<p>${text}</p>`,
-    run: (/** @type {Record<string, string>} */ headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
-    success: `${name || email} ${after}.`,
-  }
-  return { title: `${action}…`, run: () => confirm(question) }
+  const run = () =>
+    confirm({
+      title: html`${action} <bdi>${fullName(person)}</bdi>`,
+      action,
+      failed: 'The person could not be updated.',
+      body: html`<p>${text}</p>`,
+      run: (headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
+      success: `${name || email} ${after}.`,
+    })
+  return { title: `${action}…`, run }
 }
 
 /** Keys that a dialog lists at most. */
 const LISTED = 20
-
-/** @param {Api.ApiKeySummary} key */
-const keyLine = ({ name, scopes, role }) => html`<li><bdi>${name}</bdi>, ${inWords(scopes) || role}</li>`
 
 /** Disable a person, and revoke or keep the person's keys, in parts. @param {Person} person */
 async function disable(person) {
   const { id, name, email } = person
   let isBegun = false
   /** @type {Api.ApiKeySummary[]} */
-  const made = await all(`/v1/api-keys?created_by_id=${id}`, 'api_keys')
-  const keys = made.filter(({ status }) => status === 'active')
+  const created = await all(`/v1/api-keys?created_by_id=${id}`, 'api_keys')
+  const keys = created.filter(({ status }) => status === 'active')
   const done = await ask({
     title: html`Disable <bdi>${fullName(person)}</bdi>`,
     action: 'Disable',
@@ -142,7 +140,9 @@ async function disable(person) {
       keys.length > 0 && [
         html`<p>API keys that this person, or one of these keys, created or rotated: ${number(keys.length)}</p>
           <ul>
-            ${keys.slice(0, LISTED).map(keyLine)}
+            ${keys
+              .slice(0, LISTED)
+              .map((key) => html`<li><bdi>${key.name}</bdi>, ${inWords(key.scopes) || key.role}</li>`)}
             ${keys.length > LISTED && html`<li>and ${keys.length - LISTED} more</li>`}
           </ul>`,
         field(
@@ -167,8 +167,8 @@ async function disable(person) {
   if (done) announce(`${name || email} is disabled.`)
 }
 
-/** @param {Approval} approval */
-const isOwn = ({ requested_by_id: by }) => by === currentCaller().person_id
+/** @type {Record<string, import('../components/tag.js').State>} */
+const DECISIONS = { approved: 'force', rejected: 'revoked', pending: 'wait' }
 
 /** @type {import('../table.js').Spec} */
 const approvals = {
@@ -180,28 +180,13 @@ const approvals = {
   isLow: true,
   show: (approval) => showDetails('Approval', about(approval)),
   columns: [
-    {
-      id: 'action',
-      title: 'Action',
-      width: 'minmax(200px, 2fr)',
-      text: ({ action, count: times }) => words(action, times),
-    },
+    { id: 'action', title: 'Action', width: 'minmax(200px, 2fr)', text: ({ action, count }) => words(action, count) },
     {
       id: 'state',
       title: 'State',
       width: '128px',
       value: ({ status }) => status,
-      cell: ({ status }) =>
-        tag(
-          status === 'approved'
-            ? 'force'
-            : status === 'rejected'
-              ? 'revoked'
-              : status === 'pending'
-                ? 'wait'
-                : 'superseded',
-          status,
-        ),
+      cell: ({ status }) => tag(DECISIONS[status] ?? 'superseded', status),
     },
     { id: 'by', title: 'Requested by', width: 'minmax(120px, 1fr)', of: 'requested_by', kind: 'name' },
     { id: 'decided', title: 'Decided by', width: 'minmax(120px, 1fr)', from: 900, of: 'decided_by', kind: 'name' },
@@ -211,19 +196,19 @@ const approvals = {
   ],
   sub: ({ requested_by: by, reason }) => html`<bdi>${by}</bdi> · <bdi dir="auto">${reason}</bdi>`,
   facets: () => [{ title: 'Pending', query: 'state:pending', state: 'wait' }],
-  actions: (approval) => [
-    approval.status === 'pending' &&
-      !isOwn(approval) &&
-      hasScope() && { title: 'Approve…', run: () => decide(approval, 'approve') },
-    approval.status === 'approved' &&
-      isOwn(approval) &&
-      approval.remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
-    ['pending', 'approved'].includes(approval.status) &&
-      hasScope() &&
-      (isOwn(approval)
-        ? { title: 'Withdraw…', run: () => decide(approval, 'withdraw'), danger: true }
-        : { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true }),
-  ],
+  actions: (/** @type {Approval} */ approval) => {
+    const { status, remaining, requested_by_id: by } = approval
+    const isOwn = by === currentCaller().person_id
+    const isOpen = status === 'pending' || status === 'approved'
+    const end = isOwn
+      ? { title: 'Withdraw…', run: () => decide(approval, 'withdraw') }
+      : { title: 'Reject…', run: () => decide(approval, 'reject') }
+    return [
+      status === 'pending' && !isOwn && hasScope() && { title: 'Approve…', run: () => decide(approval, 'approve') },
+      status === 'approved' && isOwn && remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
+      isOpen && hasScope() && { ...end, danger: true },
+    ]
+  },
   empty: html`<p>No approval requests yet.</p>`,
 }
 

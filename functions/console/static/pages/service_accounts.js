@@ -4,7 +4,7 @@ import { post, remove } from '../api.js'
 import { html, put } from '../html.js'
 import { subscribe } from '../store.js'
 import { ask, confirm, field } from '../components/dialog.js'
-import { announce, heading, userText, when } from '../components/panel.js'
+import { announce, button, heading, userText, when } from '../components/panel.js'
 import { stateOf, tag } from '../components/tag.js'
 import { thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
@@ -19,7 +19,7 @@ export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/accounts', noun: 'service account' }
   if (id) return subscribe(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
-  const make = hasScope() && html`<button type="button" class="main" @click=${create}>New service account…</button>`
+  const make = hasScope() && button('New service account…', create, 'main')
   const words = 'A service account represents a program. Its name stays in the audit log when its API keys change.'
   const source = { path: '/v1/service-accounts', list: 'service_accounts', seconds: 15 }
   listPage(main, context, accounts, source, () => heading(title, words, make))
@@ -56,47 +56,36 @@ const accounts = {
 function actions(account) {
   const { id, name, email, status } = account
   const path = `/v1/service-accounts/${id}`
-  /**
-   * @param {string} words
-   * @param {string} text
-   * @param {string} success
-   * @param {(headers: Record<string, string>) => Promise<unknown>} run
-   * @returns {import('../table.js').Action}
-   */
-  const change = (words, text, success, run) => {
-    const danger = words === 'Delete'
-    const question = { title: `${words} service account`, action: `${words} ${name}`, danger, run, success }
-    const ask_ = async () => {
-      const done = await confirm({ ...question, body: html`<p><bdi>${name}</bdi>: ${text}</p>` })
+  /** @param {keyof typeof ACTS} act @returns {import('../table.js').Action} */
+  const change = (act) => {
+    const [words, text] = ACTS[act]
+    const danger = act === 'delete'
+    const run = async () => {
+      const done = await confirm({
+        title: `${words} service account`,
+        action: `${words} ${name}`,
+        danger,
+        body: html`<p><bdi>${name}</bdi>: ${text}</p>`,
+        run: (headers) => (danger ? remove(path) : post(`${path}/${act}`, undefined, { headers })),
+        success: `Service account ${act}d.`,
+      })
       if (done && danger) location.hash = '#/accounts'
     }
-    return { title: `${words}…`, danger, run: ask_ }
+    return { title: `${words}…`, danger, run }
   }
   return [
     { title: 'View API keys', run: () => void (location.hash = `#/api-keys?account=${id}`) },
     { title: 'Audit log for this account', run: () => void (location.hash = `#/audit?actor=${email}`) },
-    hasScope() &&
-      (status === 'active'
-        ? change(
-            'Disable',
-            'Requests with its API keys are refused until you enable the account again.',
-            'Service account disabled.',
-            (headers) => post(`${path}/disable`, undefined, { headers }),
-          )
-        : change(
-            'Enable',
-            'Its API keys are accepted again, unless they are revoked or expired.',
-            'Service account enabled.',
-            (headers) => post(`${path}/enable`, undefined, { headers }),
-          )),
-    hasScope() &&
-      change(
-        'Delete',
-        'Delete its API keys first. Its name stays reserved for the audit log. This cannot be undone.',
-        'Service account deleted.',
-        () => remove(path),
-      ),
+    hasScope() && change(status === 'active' ? 'disable' : 'enable'),
+    hasScope() && change('delete'),
   ]
+}
+
+/** Actions on an account, with their consequences. */
+const ACTS = {
+  disable: ['Disable', 'Requests with its API keys are refused until you enable the account again.'],
+  enable: ['Enable', 'Its API keys are accepted again, unless they are revoked or expired.'],
+  delete: ['Delete', 'Delete its API keys first. Its name stays reserved for the audit log. This cannot be undone.'],
 }
 
 /** @param {Account} account @returns {import('../components/timeline.js').Thing} */

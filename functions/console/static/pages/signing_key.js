@@ -4,11 +4,11 @@ import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
 import { html, one, put } from '../html.js'
 import { scheduleRender } from '../store.js'
-import { announce, banner, copy, facts, problem, when } from '../components/panel.js'
+import { announce, banner, button, copy, facts, problem, when } from '../components/panel.js'
 import { change } from '../components/signing_key_dialogs.js'
 import { describeImpact, dryRun, revoke } from '../components/signing_key_revocation.js'
 import { tag } from '../components/tag.js'
-import { happened, timeline } from '../components/timeline.js'
+import { timeline } from '../components/timeline.js'
 import { hasScope } from '../session.js'
 import { blockReason, isActive, mayHaveChildren, keyState } from '../signing_keys.js'
 
@@ -31,22 +31,19 @@ export class ChosenKey {
   /** @param {Owner} page */
   constructor(page) {
     this.page = page
-    this.element = /** @type {HTMLElement} */ (
-      one(html`<section class="panel chosen-key" aria-label="Selected key"></section>`)
-    )
+    this.element = one(html`<section class="panel chosen-key" aria-label="Selected key"></section>`)
     /** @type {Place | null} */
     this.place = null
     this.isAsking = false
     /** Serialized form of the displayed place. @type {string | null} */
     this.drawn = null
-    this.story = /** @type {HTMLElement} */ (one(html`<div class="scrolled"></div>`))
-    this.history = /** @type {HTMLDetailsElement} */ (
-      one(
-        html`<details class="history" @toggle=${scheduleRender}>
-          <summary>Timeline</summary>
-          ${this.story}
-        </details>`,
-      )
+    this.story = one(html`<div class="scrolled"></div>`)
+    /** @type {HTMLDetailsElement} */
+    this.history = one(
+      html`<details class="history" @toggle=${scheduleRender}>
+        <summary>Timeline</summary>
+        ${this.story}
+      </details>`,
     )
   }
 
@@ -54,7 +51,7 @@ export class ChosenKey {
   drawHistory() {
     if (!this.place || !this.history.open) return
     const { id, name } = this.place.key
-    put(this.story, timeline(happened({ resource_id: id }, [], name)))
+    put(this.story, timeline({ resource_id: id }, name))
   }
 
   /**
@@ -91,7 +88,7 @@ export class ChosenKey {
           <p>${key.type}, ${tag(state, word)}</p>
           ${state === 'blocked' && html`<p class="soft">${blockReason(place)}</p>`}
           <div class="changes">${this.changes(place)}</div>
-          <button type="button" class="close" @click=${() => this.page.choose(null)}>Close</button>
+          ${button('Close', () => this.page.choose(null), 'close')}
         </div>
         <div class="known">${this.facts(place)}</div>
         <div class="reach">
@@ -113,7 +110,7 @@ export class ChosenKey {
       ['Created', html`${minute(key.created_at)} UTC`],
       ['Expires', key.expires_at ? html`${minute(key.expires_at)} UTC, ${when(key.expires_at)}` : 'never'],
       ['Versions', versions === 1 ? '1' : this.versions(key.id, versions)],
-      ['Signed', this.later(async () => this.signed(key.id), 'The warrant count could not be loaded.')],
+      ['Signed', this.later(() => this.signed(key.id), 'The warrant count could not be loaded.')],
     ])
   }
 
@@ -127,16 +124,12 @@ export class ChosenKey {
     const place = one(html`<div role=${role}>…</div>`)
     const { signal } = this.page
     load()
-      .then((content) => put(place, content))
       .catch((error) => {
-        if (!signal.aborted)
-          put(
-            place,
-            error instanceof ApiError && error.status === 403
-              ? 'not available to this API key'
-              : problem(error, failed),
-          )
+        if (signal.aborted) return null
+        const isForbidden = error instanceof ApiError && error.status === 403
+        return isForbidden ? 'not available to this API key' : problem(error, failed)
       })
+      .then((content) => put(place, content))
     return place
   }
 
@@ -154,12 +147,10 @@ export class ChosenKey {
    */
   versions(id, number) {
     const list = one(html`<div></div>`)
-    const open = (/** @type {Event} */ event) => {
-      if (/** @type {HTMLDetailsElement} */ (event.target).open)
-        put(
-          list,
-          this.later(() => this.versionList(id), 'The versions could not be loaded.'),
-        )
+    const open = (/** @type {Event} */ { target }) => {
+      if (!(/** @type {HTMLDetailsElement} */ (target).open)) return
+      const versions = this.later(() => this.versionList(id), 'The versions could not be loaded.')
+      put(list, versions)
     }
     // Closed again for each key.
     return one(
@@ -175,28 +166,14 @@ export class ChosenKey {
     /** @type {Api.SigningKeyVersionList} */
     const { versions } = await get(`/v1/keys/${id}/versions`, { signal: this.page.signal })
     return html`<ul class="rowed">
-      ${versions.map(
-        (each) =>
-          html` <li>
-            <span
-              >v${each.version}, created
-              ${when(each.created_at)}${
-                each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', current'
-              }</span
-            >
-            ${
-              hasScope() &&
-              each.status === 'rotated' &&
-              html`<button
-                type="button"
-                class="quiet"
-                @click=${() => this.revoke({ id: each.key_id, version: each.version })}
-              >
-                Revoke v${each.version}…
-              </button>`
-            }
-          </li>`,
-      )}
+      ${versions.map(({ key_id, version, created_at, status, rotated_at }) => {
+        const note = status === 'revoked' ? ', revoked' : rotated_at ? '' : ', current'
+        const revoke = () => this.revoke({ id: key_id, version })
+        return html` <li>
+          <span>v${version}, created ${when(created_at)}${note}</span>
+          ${hasScope() && status === 'rotated' && button(`Revoke v${version}…`, revoke, 'quiet')}
+        </li>`
+      })}
     </ul>`
   }
 
@@ -207,70 +184,53 @@ export class ChosenKey {
   impact(place) {
     if (!hasScope())
       return html`<p class="effect soft">Only API keys with the scope admin can see the revocation impact.</p>`
-    return this.later(
-      async () => {
-        const answer = await dryRun(place.key.id, true, this.page.signal)
-        if (answer.revoked_at) return this.revoked(place.key.id, answer.revoked_at, answer.reason)
-        return html`<p class="effect revoked">
-          <strong
-            >Revoking this key
-            ${place.children.length > 0 && 'and its descendants '}${describeImpact(answer, place)}.</strong
-          >
-          This cannot be undone.
-        </p>`
-      },
-      'The revocation impact could not be loaded.',
-      'status',
-    )
-  }
-
-  /**
-   * @param {string} id
-   * @param {string} since
-   * @param {string | null | undefined} reason
-   */
-  revoked(id, since, reason) {
-    return html`<div class="effect revoked">
-      <p>
-        <strong>Revoked ${when(since)}.</strong> Online checks refuse all its warrants. Authorizers refuse them once
-        they receive the change.
-      </p>
-      <p class="reason"><bdi dir="auto">${reason}</bdi></p>
-      <p><a href=${`#/changes/${id}`}>Propagation</a></p>
-    </div>`
+    const { id } = place.key
+    const load = async () => {
+      const answer = await dryRun(id, true, this.page.signal)
+      if (answer.revoked_at)
+        return html`<div class="effect revoked">
+          <p>
+            <strong>Revoked ${when(answer.revoked_at)}.</strong> Online checks refuse all its warrants. Authorizers
+            refuse them once they receive the change.
+          </p>
+          <p class="reason"><bdi dir="auto">${answer.reason}</bdi></p>
+          <p><a href=${`#/changes/${id}`}>Propagation</a></p>
+        </div>`
+      return html`<p class="effect revoked">
+        <strong
+          >Revoking this key
+          ${place.children.length > 0 && 'and its descendants '}${describeImpact(answer, place)}.</strong
+        >
+        This cannot be undone.
+      </p>`
+    }
+    return this.later(load, 'The revocation impact could not be loaded.', 'status')
   }
 
   /** @param {Place} place */
   buttons({ key }) {
     if (key.status === 'revoked') return null
-    const dark = one(
-      html`<button type="button" @click=${() => this.toggle(dark)}>${darkWords(this.page.isDarkShown)}</button>`,
+    const words = () => (this.page.isDarkShown ? 'Hide impact' : 'Show impact')
+    const toggle = one(
+      button(words(), () => {
+        this.page.showDark(!this.page.isDarkShown)
+        put(toggle, words())
+      }),
     )
-    return [
-      dark,
-      hasScope() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`,
-    ]
+    return [toggle, hasScope() && button('Revoke…', () => this.revoke(), 'danger')]
   }
 
   /** Return the buttons of reversible actions. @param {Place} place */
   changes(place) {
     const { status } = place.key
     if (!hasScope()) return null
-    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
-      html`<button type="button" class="quiet" @click=${run}>${words}</button>`
+    const isOpen = mayHaveChildren(place) && isActive(place, now())
     return [
-      mayHaveChildren(place) && isActive(place, now()) && button('New child key…', () => this.page.make(place)),
-      status === 'active' && button('Rotate…', () => this.change('rotate')),
-      status === 'active' && button('Suspend…', () => this.change('suspend')),
-      status === 'suspended' && button('Enable…', () => this.change('enable')),
+      isOpen && button('New child key…', () => this.page.make(place), 'quiet'),
+      status === 'active' && button('Rotate…', () => this.change('rotate'), 'quiet'),
+      status === 'active' && button('Suspend…', () => this.change('suspend'), 'quiet'),
+      status === 'suspended' && button('Enable…', () => this.change('enable'), 'quiet'),
     ]
-  }
-
-  /** @param {Element} button */
-  toggle(button) {
-    const isShown = !this.page.isDarkShown
-    put(button, darkWords(isShown))
-    this.page.showDark(isShown)
   }
 
   /** @param {'rotate' | 'suspend' | 'enable'} action */
@@ -306,9 +266,6 @@ export class ChosenKey {
     }
   }
 }
-
-/** @param {boolean} isShown */
-const darkWords = (isShown) => (isShown ? 'Hide impact' : 'Show impact')
 
 /**
  * Return a long text with a copy button.

@@ -5,7 +5,7 @@ import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { aged, subscribe, memoizeLast, readCached } from '../store.js'
 import { field } from '../components/dialog.js'
-import { announce, banner, heading, problem, ready, skeleton } from '../components/panel.js'
+import { announce, banner, button, heading, problem, ready, skeleton } from '../components/panel.js'
 import { change, create } from '../components/signing_key_dialogs.js'
 import { icon, tag } from '../components/tag.js'
 import { Tree } from '../components/tree.js'
@@ -36,20 +36,16 @@ const NUMBERED = 500
 const BAR = 64
 
 /** @type {import('../app.js').Page['show']} */
-export const show = (main, context) => {
+export const show = async (main, context) => {
   const { parts, query } = context.route
-  return query.has('flat') ? showFlat(main, context) : new Keys(main, parts[0], context.signal).show()
+  return query.has('flat') ? showFlat(main, context) : void new Keys(main, parts[0], context.signal)
 }
 
 /** Return the links to the views as a tree and as a table. @param {boolean} isFlat */
 const views = (isFlat) =>
   html`<div class="actions">
-    ${[
-      ['Tree', '#/keys', !isFlat],
-      ['Table', '#/keys?flat=1', isFlat],
-    ].map(
-      ([words, href, isOn]) => html`<a class="button" href=${href} aria-current=${isOn ? 'true' : null}>${words}</a>`,
-    )}
+    <a class="button" href="#/keys" aria-current=${isFlat ? null : 'true'}>Tree</a>
+    <a class="button" href="#/keys?flat=1" aria-current=${isFlat ? 'true' : null}>Table</a>
   </div>`
 
 /**
@@ -80,8 +76,8 @@ const showFlat = async (main, context) => {
   const known = new Known()
   const rows = memoizeLast((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
   const make = async (/** @type {Place | null} */ parent) => {
-    const made = await create(known.forest, parent)
-    if (made) announce(`Signing key ${made.name} created.`)
+    const key = await create(known.forest, parent)
+    if (key) announce(`Signing key ${key.name} created.`)
   }
   const alter = async (/** @type {Place} */ place, /** @type {'rotate' | 'suspend' | 'enable'} */ action) => {
     const done = await change(place, action)
@@ -113,7 +109,7 @@ const showFlat = async (main, context) => {
       main,
       heading(title, 'A key can sign only while it and all its ancestors are active.', [
         views(true),
-        hasScope() && html`<button type="button" @click=${() => make(null)}>New signing key…</button>`,
+        hasScope() && button('New signing key…', () => make(null)),
       ]),
       table.element,
     )
@@ -234,15 +230,12 @@ class Keys {
       },
       signal,
     )
-  }
-
-  async show() {
-    subscribe(() => this.draw(), this.signal)
+    subscribe(() => this.draw(), signal)
   }
 
   draw() {
     const entry = this.known.read()
-    const { forest, isMany, fault } = this.known
+    const { forest } = this.known
     const isNew = forest !== this.forest
     if (isNew) this.take(forest)
     const { places, roots } = forest
@@ -250,45 +243,13 @@ class Keys {
       ? `${count(places.size, 'key')}, of which ${count(roots.length, 'root key')}. ` +
         'A key can sign only while it and all its ancestors are active.'
       : null
-    const make =
-      hasScope() && html`<button type="button" @click=${() => this.make(this.chosen)}>New signing key…</button>`
-    const old = aged(entry)
+    const make = hasScope() && button('New signing key…', () => this.make(this.chosen))
     put(
       this.main,
       heading(title, text, [views(false), make]),
       this.message,
       places.size > 0 && this.details.element,
-      html`<section class="panel" aria-label="Key hierarchy">
-        ${
-          !entry.data
-            ? entry.error
-              ? problem(entry.error, 'The signing keys could not be loaded.')
-              : skeleton(6)
-            : !places.size
-              ? html`<div class="empty">
-                  <p>No signing keys yet. Create a root key first, then issuer and notary keys below it.</p>
-                  ${
-                    hasScope() &&
-                    html`<button type="button" class="main" @click=${() => this.make(null)}>Create root key…</button>`
-                  }
-                </div>`
-              : [
-                  old && html`<p class="stale soft">${old}</p>`,
-                  this.filter,
-                  this.tree.element,
-                  legend(),
-                  html`<p class="legend soft">
-                    ${
-                      isMany
-                        ? `Warrant counts are shown for up to ${number(NUMBERED)} keys. Select a key to see its count.`
-                        : fault
-                          ? 'The warrant counts could not be loaded.'
-                          : 'The number at the right of a key is its warrant count.'
-                    }
-                  </p>`,
-                ]
-        }
-      </section>`,
+      html`<section class="panel" aria-label="Key hierarchy">${this.hierarchy(entry)}</section>`,
     )
     this.details.drawHistory()
     if (isNew && this.goal.isOpen && this.chosen) {
@@ -296,6 +257,30 @@ class Keys {
       this.goal.isOpen = false
     } else if (isNew) this.tree.redraw()
     if (entry.at || entry.error) ready()
+  }
+
+  /** Return the tree, or a message in its place. @param {import('../store.js').Entry} entry */
+  hierarchy(entry) {
+    const { forest, isMany, fault } = this.known
+    if (!entry.data) return entry.error ? problem(entry.error, 'The signing keys could not be loaded.') : skeleton(6)
+    if (!forest.places.size)
+      return html`<div class="empty">
+        <p>No signing keys yet. Create a root key first, then issuer and notary keys below it.</p>
+        ${hasScope() && button('Create root key…', () => this.make(null), 'main')}
+      </div>`
+    const old = aged(entry)
+    const note = isMany
+      ? `Warrant counts are shown for up to ${number(NUMBERED)} keys. Select a key to see its count.`
+      : fault
+        ? 'The warrant counts could not be loaded.'
+        : 'The number at the right of a key is its warrant count.'
+    return [
+      old && html`<p class="stale soft">${old}</p>`,
+      this.filter,
+      this.tree.element,
+      legend(),
+      html`<p class="legend soft">${note}</p>`,
+    ]
   }
 
   /** Show a new forest. @param {import('../signing_keys.js').Forest} trees */
@@ -381,10 +366,10 @@ class Keys {
   /** @param {Place | null} parent */
   async make(parent) {
     // The forest may have changed since the button was drawn.
-    const made = await create(this.forest, find(this.forest, parent?.key.id))
-    if (!made) return
-    announce(`Signing key ${made.name} created.`)
-    await this.reread(made.id)
+    const key = await create(this.forest, find(this.forest, parent?.key.id))
+    if (!key) return
+    announce(`Signing key ${key.name} created.`)
+    await this.reread(key.id)
   }
 
   /** Return the part of the window outside the selected key and the bar of a phone. */
@@ -397,16 +382,11 @@ class Keys {
 
 const legend = () =>
   html` <p class="legend soft">
-    ${[
-      ['force', 'active'],
-      ['suspended', 'suspended'],
-      ['revoked', 'revoked'],
-      ['expired', 'expired'],
-      ['blocked', 'an ancestor is not active'],
-    ].map(
-      ([state, word]) =>
-        html`<span>${icon(/** @type {import('../components/tag.js').State} */ (state))} ${word}</span>`,
-    )}
+    <span>${icon('force')} active</span>
+    <span>${icon('suspended')} suspended</span>
+    <span>${icon('revoked')} revoked</span>
+    <span>${icon('expired')} expired</span>
+    <span>${icon('blocked')} an ancestor is not active</span>
     <span
       ><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
         <path class="behind" d="M2 6h9v8H2zM5 6V4h8v8h-2M7 4V2h7v8h-1"></path>

@@ -5,7 +5,7 @@ import { count, number } from '../format.js'
 import { html, put } from '../html.js'
 import { subscribe, Pages } from '../store.js'
 import { ask, choice, confirm, field, showSecret, tick } from '../components/dialog.js'
-import { announce, heading, userText, when } from '../components/panel.js'
+import { announce, button, heading, userText, when } from '../components/panel.js'
 import { tag } from '../components/tag.js'
 import { thing } from '../components/timeline.js'
 import { hasScope } from '../session.js'
@@ -43,7 +43,7 @@ export const show = async (main, context) => {
       sent.draw(pages.read(`/v1/webhooks/${id}/deliveries`, { limit: '100', change }))
     }, context.signal)
   }
-  const make = hasScope() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
+  const make = hasScope() && button('New webhook…', create, 'main')
   const words = 'Events are signed and sent to these URLs, with retries for a day. An event may be delivered twice.'
   const source = { path: '/v1/webhooks', list: 'webhooks', seconds: 10 }
   listPage(main, context, webhooks, source, () => heading(title, words, make))
@@ -60,18 +60,11 @@ const webhooks = {
     { id: 'url', title: 'URL', width: 'minmax(200px, 2fr)', kind: 'name' },
     { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: filterWords, cell: state },
     { id: 'description', title: 'Description', width: 'minmax(140px, 1fr)', from: 900, of: 'description' },
-    {
-      id: 'events',
-      title: 'Event types',
-      width: '88px',
-      value: ({ events }) => (events.includes('*') ? 'all' : count(events.length, 'type')),
-    },
+    { id: 'events', title: 'Event types', width: '88px', value: ({ events }) => typeCount(events) ?? 'all' },
     { id: 'created', title: 'Created', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
   ],
   sub: ({ description, events }) =>
-    html`${
-      events.includes('*') ? 'all events' : count(events.length, 'type')
-    }${description && html` · <bdi>${description}</bdi>`}`,
+    html`${typeCount(events) ?? 'all events'}${description && html` · <bdi>${description}</bdi>`}`,
   facets: () => [
     { title: 'Failing', query: 'state:failing', state: 'wait' },
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
@@ -79,6 +72,9 @@ const webhooks = {
   actions: (webhook) => (hasScope() ? actions(webhook) : []),
   empty: html`<p>No webhooks yet. Create one to receive changes in your own systems, such as chat or alerting.</p>`,
 }
+
+/** Return the number of event types; null for all. @param {string[]} events */
+const typeCount = (events) => (events.includes('*') ? null : count(events.length, 'type'))
 
 /** Return the filter words of a webhook. @param {Webhook} webhook */
 function filterWords({ status, failing_since: failing, deferred_events }) {
@@ -110,66 +106,68 @@ const detail = (webhook) => ({
 /** @param {Webhook} webhook @returns {import('../table.js').Action[]} */
 function actions({ id, status }) {
   const path = `/v1/webhooks/${id}`
-  const send = (/** @type {string} */ act) => (/** @type {Record<string, string>} */ headers) =>
-    post(`${path}/${act}`, undefined, { headers })
-  /** @param {string} words @param {string} text @param {string} success */
-  const question = (words, text, success) => ({
-    title: `${words} webhook`,
-    action: words,
-    danger: words === 'Delete',
-    body: html`<p>${text}</p>`,
-    success,
-  })
-  const tested = question(
-    'Send',
-    'The event has its own type, rescind.test.',
-    'Test event queued. Its result appears under Deliveries.',
-  )
-  const disabled = question(
-    'Disable',
-    'No events are sent until you enable it again. Then it receives the events that it missed.',
-    'Webhook disabled.',
-  )
-  const enabled = question('Enable', 'It receives the events that it missed while it was disabled.', 'Webhook enabled.')
-  const deleted = question(
-    'Delete',
-    'Events that are not delivered yet are discarded. This cannot be undone.',
-    'Webhook deleted.',
-  )
+  /** @param {keyof typeof ACTS} act */
+  const change = async (act) => {
+    const [title, action, text, success] = ACTS[act]
+    const isEnd = act === 'delete'
+    const done = await confirm({
+      title,
+      action,
+      danger: isEnd,
+      body: html`<p>${text}</p>`,
+      success,
+      run: (headers) => (isEnd ? remove(path) : post(`${path}/${act}`, undefined, { headers })),
+    })
+    if (done && isEnd) location.hash = '#/webhooks'
+  }
   return [
-    { title: 'Send test event…', run: () => confirm({ ...tested, title: 'Send test event', run: send('test') }) },
+    { title: 'Send test event…', run: () => change('test') },
     { title: 'Replay…', run: () => replay(path) },
     { title: 'Rotate secret…', run: () => rotate(path) },
     status === 'enabled'
-      ? { title: 'Disable…', run: () => confirm({ ...disabled, run: send('disable') }) }
-      : { title: 'Enable…', run: () => confirm({ ...enabled, run: send('enable') }) },
-    {
-      title: 'Delete…',
-      danger: true,
-      run: async () => {
-        if (await confirm({ ...deleted, run: () => remove(path) })) location.hash = '#/webhooks'
-      },
-    },
+      ? { title: 'Disable…', run: () => change('disable') }
+      : { title: 'Enable…', run: () => change('enable') },
+    { title: 'Delete…', danger: true, run: () => change('delete') },
   ]
 }
 
+/** Actions on a webhook: title of the dialog, button, consequences, and the message after success. */
+const ACTS = {
+  test: [
+    'Send test event',
+    'Send',
+    'The event has its own type, rescind.test.',
+    'Test event queued. Its result appears under Deliveries.',
+  ],
+  disable: [
+    'Disable webhook',
+    'Disable',
+    'No events are sent until you enable it again. Then it receives the events that it missed.',
+    'Webhook disabled.',
+  ],
+  enable: [
+    'Enable webhook',
+    'Enable',
+    'It receives the events that it missed while it was disabled.',
+    'Webhook enabled.',
+  ],
+  delete: [
+    'Delete webhook',
+    'Delete',
+    'Events that are not delivered yet are discarded. This cannot be undone.',
+    'Webhook deleted.',
+  ],
+}
+
 async function create() {
-  const made = await ask({
+  const placeholder = 'https://hooks.example.com/rescind'
+  const url = html`<input name="url" type="url" required placeholder=${placeholder} autocomplete="off" />`
+  const webhook = await ask({
     title: 'New webhook',
     action: 'Create webhook',
     failed: 'The webhook could not be created.',
     body: [
-      field(
-        'URL',
-        html`<input
-          name="url"
-          type="url"
-          required
-          placeholder="https://hooks.example.com/rescind"
-          autocomplete="off"
-        />`,
-        'An https URL on port 443 of a public host.',
-      ),
+      field('URL', url, 'An https URL on port 443 of a public host.'),
       html`<fieldset>
         <legend>Event types</legend>
         ${GROUPS.map(([group, words], index) =>
@@ -189,7 +187,7 @@ async function create() {
         { headers },
       ),
   })
-  if (made) await secret(/** @type {Api.WebhookWithSecret} */ (made))
+  if (webhook) await showSigningSecret(/** @type {Api.WebhookWithSecret} */ (webhook))
 }
 
 /**
@@ -200,23 +198,21 @@ async function types(chosen) {
   if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Select at least one event type.', null)
   if (chosen.includes('*')) return ['*']
   const { ACTIONS } = await import('../components/audit_sentences.js')
-  const known = ACTIONS.map((action) => (action === 'srl.regenerate' ? 'srl.published' : action)).filter(
-    (action) => action !== 'webhook.test',
-  )
-  return known.filter((action) => chosen.some((group) => action.startsWith(group)))
+  const known = ACTIONS.map((action) => (action === 'srl.regenerate' ? 'srl.published' : action))
+  return known.filter((type) => type !== 'webhook.test' && chosen.some((group) => type.startsWith(group)))
 }
 
 /** @param {Api.WebhookWithSecret} webhook */
-const secret = (webhook) =>
+const showSigningSecret = ({ secret }) =>
   showSecret(
     'Store this secret now',
-    webhook.secret,
+    secret,
     'Your program uses it to verify that an event comes from this service (standardwebhooks.com).',
   )
 
 /** @param {string} path */
 async function rotate(path) {
-  const made = await ask({
+  const webhook = await ask({
     title: 'Rotate secret',
     action: 'Generate secret',
     failed: 'The secret could not be rotated.',
@@ -231,7 +227,7 @@ async function rotate(path) {
     ),
     run: (form, headers) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
-  if (made) await secret(/** @type {Api.WebhookWithSecret} */ (made))
+  if (webhook) await showSigningSecret(/** @type {Api.WebhookWithSecret} */ (webhook))
 }
 
 /** @param {string} path */

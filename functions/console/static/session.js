@@ -141,16 +141,9 @@ function lock(ended = null) {
 }
 
 /**
- * Request a reauthentication, once for all waiting calls. Returns whether the person is the same.
+ * Request a reauthentication. Returns whether the person is the same.
  * @param {string} code the reason of the service's refusal
  */
-function renewed(code) {
-  return (renewing ??= signInAgain(code).finally(() => {
-    renewing = null
-  }))
-}
-
-/** @param {string} code */
 async function signInAgain(code) {
   const [before, kept] = [caller, sessionStorage.getItem(KEPT)]
   const fresh = code === TOO_OLD
@@ -183,12 +176,8 @@ async function signInAgain(code) {
     handed,
   )
   if (!isIn) {
-    if (!fresh)
-      end(
-        before.session_id
-          ? 'Your session is no longer valid.'
-          : 'Your API key is no longer valid. It was revoked or has expired.',
-      )
+    const detail = before.session_id ? '' : ' It was revoked or has expired.'
+    if (!fresh) end(`${why}.${detail}`)
     return false
   }
   if (!isSame(before, currentCaller())) {
@@ -255,7 +244,8 @@ export async function signOut() {
  * @param {() => void} onChange
  */
 export function onSessionChange(onEnd, onChange) {
-  renewBy(renewed)
+  // Once for all waiting calls.
+  renewBy((code) => (renewing ??= signInAgain(code).finally(() => (renewing = null))))
   notifyEnd = onEnd
   notifyChange = onChange
   const recordInput = () => {

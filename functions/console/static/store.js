@@ -78,14 +78,11 @@ export function subscribe(draw, signal) {
   views.add(view)
   render(view)
   const timers = [setInterval(scheduleRender, 1000), setInterval(announceWants, ANNOUNCE_EVERY * 1000)]
-  signal.addEventListener(
-    'abort',
-    () => {
-      timers.forEach(clearInterval)
-      if (views.delete(view)) announceWants()
-    },
-    { once: true },
-  )
+  const stop = () => {
+    timers.forEach(clearInterval)
+    if (views.delete(view)) announceWants()
+  }
+  signal.addEventListener('abort', stop, { once: true })
 }
 
 /**
@@ -108,11 +105,11 @@ export function readCached(path, seconds, list = null) {
  * @returns {(...of: A) => R}
  */
 export function memoizeLast(make) {
-  /** @type {{of: A, made: R} | null} */
+  /** @type {{of: A, result: R} | null} */
   let last = null
   return (...of) => {
-    if (!last || of.some((each, index) => each !== last?.of[index])) last = { of, made: make(...of) }
-    return last.made
+    if (!last || of.some((each, index) => each !== last?.of[index])) last = { of, result: make(...of) }
+    return last.result
   }
 }
 
@@ -244,20 +241,16 @@ export class Pages {
   }
 }
 
-/** Names of API keys from the last answer. */
-let keys = { of: null, names: /** @type {Map<string, string>} */ (new Map()) }
+/** Return the names of API keys by identifier. */
+const namesOf = memoizeLast(
+  (/** @type {Api.ApiKeySummary[] | null} */ keys) => new Map(keys?.map(({ id, name }) => [id, name])),
+)
 
 /** Return the owner of a record for people. An API key without an account has its name. @param {string} identity */
 export function ownerOf(identity) {
   const [id = ''] = identity.split('@')
   if (!id.startsWith('svc_ak_') || !hasScope('read-only', 'auditor')) return nameOf(identity)
-  const { data } = readCached('/v1/api-keys', 60, 'api_keys')
-  if (data !== keys.of)
-    keys = {
-      of: data,
-      names: new Map((data ?? []).map((/** @type {Api.ApiKeySummary} */ each) => [each.id, each.name])),
-    }
-  return nameOf(identity, keys.names.get(id))
+  return nameOf(identity, namesOf(readCached('/v1/api-keys', 60, 'api_keys').data).get(id))
 }
 
 /** Return the age of data that could not be renewed. @param {Entry} entry */
@@ -266,9 +259,9 @@ export const aged = ({ at, error }) =>
 
 /** Return the oldest entry that could not be renewed, or any entry; null without entries. */
 export function oldest() {
-  const found = wanted().flatMap(({ path }) => store.get(path) ?? [])
-  const [old] = found.filter(aged).sort((one, other) => one.at - other.at)
-  return old ?? found.find(({ at, error }) => !at && error?.status === 0) ?? found.find(({ at }) => at) ?? null
+  const entries = wanted().flatMap(({ path }) => store.get(path) ?? [])
+  const [old] = entries.filter(aged).sort((one, other) => one.at - other.at)
+  return old ?? entries.find(({ at, error }) => !at && error?.status === 0) ?? entries.find(({ at }) => at) ?? null
 }
 
 /** @param {View} view */
@@ -320,14 +313,6 @@ function leaveTabs() {
   lock = null
 }
 
-/** Delete all data that was read with a former key. */
-function dropAll() {
-  leaveTabs()
-  store.clear()
-  others.clear()
-  views.clear()
-}
-
 /** @param {Record<string, unknown>} message */
 const send = (message) => lock && tabs.postMessage({ live: lock.name, from: TAB_ID, ...message })
 
@@ -369,13 +354,10 @@ function schedulePolls() {
  */
 function pauseBefore({ path, seconds }, failures) {
   const isSoon = elapsed() - hurried < FAST_POLL_FOR * 1000
-  // A path without an answer is retried scheduleRender.
+  // A path without an answer is retried soon.
   const often = store.get(path)?.at ? seconds : Math.min(seconds, INITIAL_BACKOFF)
-  const usual = document.hidden
-    ? Math.max(HIDDEN_ANNOUNCE_EVERY, seconds)
-    : isSoon
-      ? 1
-      : often * (0.9 + Math.random() * 0.2)
+  const visible = isSoon ? 1 : often * (0.9 + Math.random() * 0.2)
+  const usual = document.hidden ? Math.max(HIDDEN_ANNOUNCE_EVERY, seconds) : visible
   const longest = Math.max(MAX_BACKOFF, usual)
   return Math.max(Math.min(longest, usual * 2 ** failures), (store.get(path)?.took ?? 0) / MAX_DUTY_CYCLE)
 }
@@ -389,8 +371,8 @@ async function poll(want, turn) {
   turn.asking = true
   let entry
   try {
-    const found = await (want.list ? readList(want, before) : readDocument(want.path, before))
-    entry = { ...found, at: now(), error: null, took: (elapsed() - begun) / 1000 }
+    const answer = await (want.list ? readList(want, before) : readDocument(want.path, before))
+    entry = { ...answer, at: now(), error: null, took: (elapsed() - begun) / 1000 }
     turn.failures = 0
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
@@ -405,11 +387,8 @@ async function poll(want, turn) {
   const isNew = entry.data !== before.data
   if (isNew) entry.tag = `${TAB_ID} ${++versions}`
   store.set(want.path, entry)
-  sendEntry(
-    want.path,
-    entry,
-    isNew && [...others.values()].some(({ wants }) => wants.some(({ path }) => path === want.path)),
-  )
+  const isWanted = [...others.values()].some(({ wants }) => wants.some(({ path }) => path === want.path))
+  sendEntry(want.path, entry, isNew && isWanted)
   scheduleRender()
   schedulePolls()
 }
@@ -474,12 +453,8 @@ function applyEntry({ path, entry, fault, data }) {
   const isKnown = before.tag === entry.tag
   if (!isKnown && data === undefined && !fault) return announceWants()
   const error = fault && new ApiError(.../** @type {ConstructorParameters<typeof ApiError>} */ (fault))
-  store.set(
-    path,
-    isKnown || data === undefined
-      ? { ...before, at: Math.max(before.at, isKnown ? entry.at : 0), error }
-      : { ...entry, data, error },
-  )
+  const at = Math.max(before.at, isKnown ? entry.at : 0)
+  store.set(path, isKnown || data === undefined ? { ...before, at, error } : { ...entry, data, error })
   scheduleRender()
 }
 
@@ -520,5 +495,9 @@ tabs.addEventListener('message', ({ data }) => {
   else if (data.wants && lock.held) onSubscription(data)
 })
 events.addEventListener('changed', () => (send({ hurry: true }), pollSoon()))
-events.addEventListener('out', dropAll)
+// Delete all data that was read with a former key.
+events.addEventListener('out', () => {
+  leaveTabs()
+  for (const data of [store, others, views]) data.clear()
+})
 document.addEventListener('visibilitychange', () => (announceWants(), scheduleRender()))

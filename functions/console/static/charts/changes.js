@@ -41,13 +41,17 @@ export function layout(change, width, now) {
     const rank = curve.length < 2 ? known : 1 + (index * (known - 1)) / (curve.length - 1)
     return { x: x(seconds), y: y(rank), enforcement }
   })
-  const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({
-    x: x(seconds),
-    text: formatDuration(seconds),
-  }))
-  const apartTicks = ticks
-    .filter((tick, index) => index === 0 || tick.x - x(0) > 0)
-    .reduce(apart, /** @type {typeof ticks} */ ([]))
+  const reached = TICKS.filter((seconds) => seconds <= end)
+  const ticks = reached.map((seconds) => ({ x: x(seconds), text: formatDuration(seconds) }))
+  // Leave out each tick that overlaps the previous tick.
+  const room = (/** @type {string} */ text) => measure(text, FONT) / 2 + 6
+  /** @type {typeof ticks} */
+  const apart = []
+  for (const [index, tick] of ticks.entries()) {
+    const before = apart.at(-1)
+    const isClear = !before || tick.x - before.x >= room(before.text) + room(tick.text)
+    if (isClear && (index === 0 || tick.x > x(0))) apart.push(tick)
+  }
   const levels = [0, registered, known].filter(
     (count, index, all) =>
       all.indexOf(count) === index &&
@@ -60,22 +64,11 @@ export function layout(change, width, now) {
     bottom: y(0),
     known: y(known),
     dots,
-    ticks: apartTicks,
+    ticks: apart,
     levels: levels.map((count) => ({ y: y(count), text: number(count) })),
     x,
     isOpen: !complete,
   }
-}
-
-/**
- * Add a tick, unless it overlaps the previous tick.
- * @param {{x: number, text: string}[]} kept
- * @param {{x: number, text: string}} tick
- */
-function apart(kept, tick) {
-  const before = kept.at(-1)
-  const room = (/** @type {{text: string}} */ { text }) => measure(text, FONT) / 2 + 6
-  return before && tick.x - before.x < room(before) + room(tick) ? kept : [...kept, tick]
 }
 
 /**
@@ -91,10 +84,8 @@ export function curve(change, width, now) {
   const fed = change.feed?.issued_at ? at.x(since(change, change.feed.issued_at)) : null
   const old = at.dots.find(({ enforcement }) => enforcement === 'fail_closed')?.x ?? null
   const { total: registered, enforced, fail_closed: closed } = change.authorizers
-  const ends =
-    change.propagation_curve.length <= DOTS
-      ? change.propagation_curve.map(([seconds]) => formatDuration(seconds)).join(', ')
-      : ''
+  const points = change.propagation_curve.length <= DOTS ? change.propagation_curve : []
+  const ends = points.map(([seconds]) => formatDuration(seconds)).join(', ')
   const refuse = `${number(enforced + closed)} of ${number(registered)} authorizers are known to refuse it`
   const label = `${refuse}${ends && `, after ${ends}`}`
   return one(

@@ -173,12 +173,13 @@ function edges({ boxes, trunk }, { dark, cut: top }, drawn) {
   for (const box of boxes) {
     const from = box.item.parent && places.get(box.item.parent)
     if (!from) continue
-    const isDark = isBelowCut(box, dark, top)
+    const { members, place } = box.item
+    const isDark = members ? members.some((each) => dark.has(each)) : place !== top && dark.has(place)
     const key = `${from.item.id} ${isDark}`
-    const found = trunks.get(key) ?? { from, x: trunk(from), isDark, ys: [] }
-    trunks.set(key, found)
-    found.ys.push(middleOf(box))
-    if (isDrawn.has(box)) twigs[isDark ? 'dark' : 'plain'] += `M${found.x} ${middleOf(box)}H${box.x}`
+    const line = trunks.get(key) ?? { from, x: trunk(from), isDark, ys: [] }
+    trunks.set(key, line)
+    line.ys.push(middleOf(box))
+    if (isDrawn.has(box)) twigs[isDark ? 'dark' : 'plain'] += `M${line.x} ${middleOf(box)}H${box.x}`
   }
   for (const { from, x, isDark, ys } of trunks.values()) {
     const isBeside = x > from.x + from.w
@@ -193,12 +194,6 @@ function edges({ boxes, trunk }, { dark, cut: top }, drawn) {
     <path class="edge dark" d=${twigs.dark}/>
     ${mark && top?.parent && svg`<path class="cut" d=${cutAt(mark)}/>`}
   </g>`
-}
-
-/** @param {Box} box @param {Set<Place>} dark @param {Place | null} top */
-function isBelowCut({ item }, dark, top) {
-  if (item.members) return item.members.some((each) => dark.has(each))
-  return item.place !== top && dark.has(item.place)
 }
 
 /** Return two slanting strokes through the line that leads to a box. @param {Box} box */

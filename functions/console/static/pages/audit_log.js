@@ -7,7 +7,7 @@ import { subscribe, memoizeLast, Pages } from '../store.js'
 import { ACTIONS, collapseRuns, sentence } from '../components/audit_sentences.js'
 import { showDetails } from '../components/dialog.js'
 import { detailRows } from '../components/differences.js'
-import { banner, objectName, facts, heading, userText, problem, ready } from '../components/panel.js'
+import { banner, button, objectName, facts, heading, userText, problem, ready } from '../components/panel.js'
 import { advance, download } from '../components/progress.js'
 import { icon } from '../components/tag.js'
 import { readFilter, Table } from '../table.js'
@@ -47,7 +47,7 @@ export const show = async (main, context) => {
   /** @type {Table} */
   const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
   const pages = new Pages('audit_logs', 10)
-  const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Verify log…</button>`
+  const check = button('Verify log…', () => showCheck(place, signal))
   subscribe(() => {
     const known = pages.read('/v1/audit-logs', { limit: '100', ...toQuery(table.asked) })
     put(
@@ -118,9 +118,6 @@ const FIELDS = [
   { id: 'to', title: 'To (UTC)', type: 'datetime-local' },
 ]
 
-/** @param {Line} line */
-const sentenceOf = ({ who, did, what }) => `${who} ${did} ${what}`
-
 /** @type {import('../table.js').Spec} */
 const lines = {
   id: 'audit',
@@ -130,7 +127,7 @@ const lines = {
   fields: FIELDS,
   show: (line) =>
     showDetails(
-      heading_(line),
+      html`<bdi>${line.who}</bdi> ${line.did} <bdi>${line.what}</bdi>`,
       html`<div class="scrolled body">
         ${line.entries.slice(0, SHOWN).map(fact)}
         ${
@@ -145,7 +142,7 @@ const lines = {
       title: 'Entry',
       lead: true,
       width: 'minmax(220px, 3fr)',
-      text: sentenceOf,
+      text: ({ who, did, what }) => `${who} ${did} ${what}`,
       cell: (line) =>
         html`<span class="line-of"
           >${mark(line.action)}<span class="cut">${line.did} <bdi>${line.what}</bdi></span></span
@@ -180,9 +177,6 @@ const lines = {
   empty: html`<p>No entries in this period.</p>`,
 }
 
-/** @param {Line} line */
-const heading_ = ({ who, did, what }) => html`<bdi>${who}</bdi> ${did} <bdi>${what}</bdi>`
-
 /**
  * Return a symbol for irreversible actions and for actions that need attention; none for the others.
  * @param {string} action
@@ -195,21 +189,14 @@ function mark(action) {
 }
 
 /** @param {Entry} entry */
-const fact = (entry) =>
-  html`<section class="rowed-facts">
+function fact(entry) {
+  const { actor, actor_id: id, actor_name: name, actor_key_id: key } = entry
+  const link = key && html`<a href=${`#/api-keys/${key}`}>${objectName(name ?? short(key))}</a>`
+  return html`<section>
     ${facts([
       ['Time', `${second(entry.timestamp)} UTC, ${formatTime(entry.timestamp, now())}`],
       ['Action', html`<code>${entry.action}</code>`],
-      [
-        'Actor',
-        html`${userText(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${
-          entry.actor_key_id &&
-          html` with the API key
-            <a href=${`#/api-keys/${entry.actor_key_id}`}
-              >${objectName(entry.actor_name ?? short(entry.actor_key_id))}</a
-            >`
-        }`,
-      ],
+      ['Actor', html`${userText(id ? nameOf(actor, name) : actor)}${link && html` with the API key ${link}`}`],
       ['Resource', html`<code>${entry.resource_id}</code>`],
       ['Source IP', entry.source_ip ?? 'the host of the service'],
       ['Request ID', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
@@ -217,6 +204,7 @@ const fact = (entry) =>
       ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, userText(value)])),
     ])}
   </section>`
+}
 
 /**
  * Save all entries that the filter finds to a file, part by part.

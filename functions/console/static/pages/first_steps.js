@@ -4,7 +4,7 @@ import { all, ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
 import { subscribe, readCached } from '../store.js'
 import { ask, copyButton, exactInput, field } from '../components/dialog.js'
-import { when } from '../components/panel.js'
+import { button, when } from '../components/panel.js'
 import { icon, tag } from '../components/tag.js'
 import { hasScope, currentCaller } from '../session.js'
 
@@ -29,7 +29,7 @@ export function firstSteps(place, signal) {
           ${step(
             'Connect an authorizer. It accepts or refuses warrants, and reports its feed entry.',
             some('/v1/authorizers?limit=1'),
-            hasScope() && html`<button type="button" @click=${connect}>Connect an authorizer…</button>`,
+            hasScope() && button('Connect an authorizer…', connect),
           )}
           ${step(
             'Revoke a warrant and follow its propagation.',
@@ -45,7 +45,7 @@ export function firstSteps(place, signal) {
 /** Create the key of an authorizer's account, show the command that starts the authorizer, and wait for its report. */
 export async function connect() {
   const { endField } = await import('./api_keys.js')
-  const made = await ask({
+  const created = await ask({
     title: 'Connect an authorizer',
     action: 'Create key',
     failed: 'The key could not be created.',
@@ -64,22 +64,17 @@ export async function connect() {
     run: async (form, headers) => {
       const name = String(form.get('name'))
       const account = await accountOf(name, headers)
-      const key = /** @type {Api.CreatedApiKey} */ (
-        await post(
-          '/v1/api-keys',
-          {
-            name,
-            scopes: ['authorizer'],
-            service_account_id: account.id,
-            expires_at: form.get('ends') || null,
-          },
-          { headers },
-        )
-      )
-      return { key, account, pin: await pin() }
+      const expiry = form.get('ends') || null
+      const body = { name, scopes: ['authorizer'], service_account_id: account.id, expires_at: expiry }
+      const key = /** @type {Api.CreatedApiKey} */ (await post('/v1/api-keys', body, { headers }))
+      // The pin is null if the service has no trust document.
+      const { readDocuments } = await import('../vendor/rescind-trust.js')
+      const documents = await get('/v1/trust', { raw: true }).catch(() => null)
+      const pin = documents && readDocuments(new Uint8Array(documents)).at(-1)?.roots.pin
+      return { key, account, pin: pin ?? null }
     },
   })
-  if (made) await start(made)
+  if (created) await start(created)
 }
 
 /**
@@ -99,14 +94,7 @@ async function accountOf(name, headers) {
   }
 }
 
-/** Return the pin of the trust root in the service's newest trust document; null without a document. */
-async function pin() {
-  const { readDocuments } = await import('../vendor/rescind-trust.js')
-  const body = await get('/v1/trust', { raw: true }).catch(() => null)
-  return (body && readDocuments(new Uint8Array(body)).at(-1)?.roots.pin) ?? null
-}
-
-/** @param {{key: Api.CreatedApiKey, account: Api.ServiceAccount, pin: string | null}} made */
+/** @param {{key: Api.CreatedApiKey, account: Api.ServiceAccount, pin: string | null}} created */
 async function start({ key, account, pin: roots }) {
   const command = commands(key, roots)
   const state = one(html`<p role="status"></p>`)

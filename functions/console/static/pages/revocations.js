@@ -4,7 +4,7 @@ import { now } from '../api.js'
 import { ago, instant, nameOf, number, tokenWords } from '../format.js'
 import { html, put } from '../html.js'
 import { subscribe, memoizeLast, Pages, readCached } from '../store.js'
-import { banner, forbidden, heading, userText, person, ready, when } from '../components/panel.js'
+import { banner, button, forbidden, heading, userText, person, ready, when } from '../components/panel.js'
 import { icon, tag } from '../components/tag.js'
 import { WARRANT } from '../components/warrant_lines.js'
 import { isLate } from '../charts/overview.js'
@@ -36,10 +36,10 @@ export const show = async (main, context) => {
 const showList = async (main, context) => {
   const table = new Table(revocations, context)
   const pages = new Pages('revocations', 10)
-  const buttons =
-    hasScope('revoker') &&
-    html`<button type="button" class="main" @click=${() => revokeOne()}>Revoke a warrant…</button
-      ><a class="button" href="#/revocations/many">Revoke many…</a>`
+  const buttons = hasScope('revoker') && [
+    button('Revoke a warrant…', () => revokeOne(), 'main'),
+    html`<a class="button" href="#/revocations/many">Revoke many…</a>`,
+  ]
   subscribe(() => {
     const { revocation, warrant, batch, query } = toQuery(table.asked)
     if (revocation) location.hash = `#/changes/${revocation}`
@@ -114,7 +114,13 @@ const revocations = {
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
-    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', kind: 'name', value: warrantName },
+    {
+      id: 'name',
+      title: 'Warrant',
+      width: 'minmax(200px, 2fr)',
+      kind: 'name',
+      value: (row) => tokenWords(row) || row.warrant_id,
+    },
     { id: 'srl', title: 'SRL', width: '132px', of: 'srl_state', cell: srlCell },
     { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, of: 'reason', kind: 'prose' },
     { id: 'revoked', title: 'Revoked', width: '116px', of: 'created_at', kind: 'time' },
@@ -137,11 +143,6 @@ const revocations = {
   empty: html`<h2>No revoked warrants</h2>
     <p>Revoke a warrant to follow its propagation from the record to the last authorizer.</p>
     <pre>rescind revoke svc_wrt_laptop-17 --reason "laptop stolen"</pre>`,
-}
-
-/** @param {Revocation} row */
-function warrantName(row) {
-  return tokenWords(row) || row.warrant_id
 }
 
 /** @param {{srl_state: string}} row */
@@ -176,19 +177,14 @@ function onlineCheck(warrant, rows) {
       'unknown',
       html`<strong>Online checks accept this warrant.</strong> <code>${warrant}</code> is not revoked. The result is the
         same for unknown identifiers.`,
-      hasScope('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke…</button>`,
+      hasScope('revoker') && button('Revoke…', () => revokeOne(warrant)),
     )
   }
   const why =
     !isKnown &&
     html`It has no revocation of its own: <strong>its signing key is revoked.</strong> ${userText(answer.reason)}`
-  return banner(
-    'force',
-    html`<strong>Online checks refuse this warrant</strong>${
-        answer.revoked_at && ` since ${ago(answer.revoked_at, now())}`
-      }.
-      ${why}`,
-  )
+  const since = answer.revoked_at && ` since ${ago(answer.revoked_at, now())}`
+  return banner('force', html`<strong>Online checks refuse this warrant</strong>${since}. ${why}`)
 }
 
 /**

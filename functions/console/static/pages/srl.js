@@ -1,7 +1,7 @@
 /** The page of SRLs: their versions, signers and verification. */
 
 import { now } from '../api.js'
-import { count as warrants, minute, number, short, span } from '../format.js'
+import { count as warrants, date, minute, number, present, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { subscribe, memoizeLast, Pages, readCached } from '../store.js'
 import { field, submitted } from '../components/dialog.js'
@@ -23,6 +23,7 @@ const DAYS = 14
 /** Versions that are read for the chart at most. */
 const MOST = 2000
 const GAPS = 5
+const FAILED = 'The SRL versions could not be compared.'
 
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, context) => {
@@ -35,9 +36,7 @@ const showLists = async (main, context) => {
   const versions = new Pages('versions', 15, ({ version }) => version)
   const published = new Table(lists, context)
   const signing = new Table(signers, context)
-  const card = memoizeLast((/** @type {Version[]} */ rows, /** @type {boolean} */ isWhole) =>
-    one(coverageCard(rows, isWhole)),
-  )
+  const card = memoizeLast(coverageCard)
   const check = one(
     html`<section class="panel wide body">
       <h2>Verify the SRL</h2>
@@ -71,49 +70,44 @@ const showLists = async (main, context) => {
 }
 
 /**
- * Return the minute of an end, without the day if the start has the same day.
- * @param {number} start
- * @param {number} end
- */
-const endOf = (start, end) => minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)
-
-/**
  * @param {Version[]} versions
  * @param {boolean} isWhole
  */
 function coverageCard(versions, isWhole) {
   const [from, until] = [now() - DAYS * DAY, now()]
   const found = coverage(versions, from, until)
-  const gaps = [...found.gaps].reverse()
-  return html`<section class="panel wide body">
-    <h2>Validity</h2>
-    <p>
-      ${versions.length ? coverageWords(found) : 'No SRL is recorded.'}
-      ${found.gaps.length > 0 && 'During a gap, authorizers that use the SRL fail closed.'}
-    </p>
-    ${picture((width) => strip(found, from, until, width)).element}
-    <p class="legend">
-      <span><i class="force"></i>valid SRL</span>${
-        gaps.length > 0 && html`<span><i class="revoked striped"></i>no valid SRL</span>`
-      }${
-        found.known > from &&
-        html`<span><i class="unknown dotted"></i>${isWhole ? 'before the first recorded SRL' : 'not loaded'}</span>`
-      }<span class="soft">days in UTC</span>
-    </p>
-    ${
-      gaps.length > 0 &&
-      html`<ul class="plain">
-        ${gaps
-          .slice(0, GAPS)
-          .map(
-            ({ start, end }) =>
-              html`<li>
-                ${minute(start)} – ${end === until ? 'now' : endOf(start, end)}, ${span((end - start) / 1000)}
-              </li>`,
-          )}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}
-      </ul>`
-    }
-  </section>`
+  const gaps = found.gaps.toReversed()
+  const line = (/** @type {{start: number, end: number}} */ { start, end }) => {
+    // The end has its day if the start has another.
+    const last = end === until ? 'now' : minute(end).slice(date(start) === date(end) ? 11 : 0)
+    return html`<li>${minute(start)} – ${last}, ${span((end - start) / 1000)}</li>`
+  }
+  return one(
+    html`<section class="panel wide body">
+      <h2>Validity</h2>
+      <p>
+        ${versions.length ? coverageWords(found) : 'No SRL is recorded.'}
+        ${found.gaps.length > 0 && 'During a gap, authorizers that use the SRL fail closed.'}
+      </p>
+      ${picture((width) => strip(found, from, until, width)).element}
+      <p class="legend">
+        <span><i class="force"></i>valid SRL</span>${
+          gaps.length > 0 && html`<span><i class="revoked striped"></i>no valid SRL</span>`
+        }${
+          found.known > from &&
+          html`<span><i class="unknown dotted"></i>${isWhole ? 'before the first recorded SRL' : 'not loaded'}</span>`
+        }<span class="soft">days in UTC</span>
+      </p>
+      ${
+        gaps.length > 0 &&
+        html`<ul class="plain">
+          ${gaps.slice(0, GAPS).map(line)}${
+            gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`
+          }
+        </ul>`
+      }
+    </section>`,
+  )
 }
 
 /** Scale of the bars: the longest SRL, and the signer of the newest. */
@@ -133,14 +127,7 @@ const lists = {
     { id: 'version', title: 'Version', width: '92px', of: 'version', text: ({ version }) => `v${version}` },
     { id: 'issued', title: 'Issued', width: '116px', of: 'issued_at', kind: 'time' },
     { id: 'size', title: 'Warrants', width: '100px', of: 'count', kind: 'number', text: ({ count }) => number(count) },
-    {
-      id: 'bar',
-      title: 'Size and additions',
-      width: 'minmax(160px, 1fr)',
-      from: 900,
-      text: () => '',
-      cell: (version) => row(version, scale.most, version.key_id === scale.signer),
-    },
+    { id: 'bar', title: 'Size and additions', width: 'minmax(160px, 1fr)', from: 900, text: () => '', cell: sizeBar },
     {
       id: 'change',
       title: 'Changes',
@@ -175,9 +162,14 @@ const lists = {
 }
 
 /** @param {Version} version */
+function sizeBar(version) {
+  return row(version, scale.most, version.key_id === scale.signer)
+}
+
+/** @param {Version} version */
 function changed({ added_count: added, removed_count: removed }) {
   if (added === null || removed === null) return 'unknown'
-  return [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ') || 'none'
+  return present([added && `+${number(added)}`, removed && `−${number(removed)}`]).join(' ') || 'none'
 }
 
 /**
@@ -204,15 +196,12 @@ function showDifference(main, compared, context) {
     // A published SRL is immutable.
     const ask = (/** @type {number} */ version) => readCached(`/v1/revocations/srl?version=${version}`, 3600)
     const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
+    const size = long && html`<strong>SRL ${long.version} has ${number(long.count)} warrants.</strong>`
     const notice = !published.at
-      ? published.error && problem(published.error, 'The SRL versions could not be compared.')
+      ? published.error && problem(published.error, FAILED)
       : long
-        ? banner(
-            'info',
-            html`<strong>SRL ${long.version} has ${number(long.count)} warrants.</strong> This page does not load SRLs
-              with more than ${number(LONGEST)}.`,
-          )
-        : [before, after].map((each, index) => each?.error && missing(each.error, [from, to][index] ?? from))
+        ? banner('info', html`${size} This page does not load SRLs with more than ${number(LONGEST)}.`)
+        : [before, after].map((each, index) => each?.error && missing(each.error, index ? to : from))
     const found = before?.data && after?.data && differ(before.data, after.data)
     if (after && found) table.draw(after, found.rows)
     put(
@@ -233,9 +222,7 @@ function showDifference(main, compared, context) {
  * @param {number} version
  */
 const missing = (error, version) =>
-  error.status === 404
-    ? banner('info', html`The service does not have SRL ${version}.`)
-    : problem(error, 'The SRL versions could not be compared.')
+  error.status === 404 ? banner('info', html`The service does not have SRL ${version}.`) : problem(error, FAILED)
 
 /**
  * Return the differing warrants, and a summary.

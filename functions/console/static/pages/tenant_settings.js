@@ -141,28 +141,23 @@ function form(setting, settings) {
   const place = one(html`<section class="setting" aria-label=${words}></section>`)
   const fault = one(html`<div></div>`)
   /** @param {Settings} present */
-  const draw = (present) =>
+  const draw = (present) => {
+    const value = input(setting, present)
+    const control = unit ? html`<span class="unit">${value}<span>${unit}</span></span>` : value
     put(
       place,
       html`<form @submit=${save}>
-        ${field(
-          words,
-          unit
-            ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>`
-            : input(setting, present),
-          setting.effect(present[name]),
-        )}
-        ${hasScope() && html`<button>Save</button>`}
+        ${field(words, control, setting.effect(present[name]))} ${hasScope() && html`<button>Save</button>`}
       </form>`,
       fault,
     )
+  }
   const save = submitted(async (form) => {
-    const given = String(form.get(name))
+    const text = String(form.get(name))
+    const value = unit === TIME ? seconds(text) : unit ? Number(text) : text
     put(fault)
     try {
-      draw(
-        await patch('/v1/tenant/settings', { [name]: unit === TIME ? seconds(given) : unit ? Number(given) : given }),
-      )
+      draw(await patch('/v1/tenant/settings', { [name]: value }))
       announce(`${words} saved.`)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error

@@ -94,13 +94,13 @@ export function keyOf(verifierKey, origin) {
  * @returns {Uint8Array<ArrayBuffer>[]}
  */
 export function records(bundle) {
-  const found = []
+  const list = []
   for (let at = 0; at < bundle.length; at += 2 + RECORD_BYTES) {
     if (bundle[at] !== 0 || bundle[at + 1] !== RECORD_BYTES || at + 2 + RECORD_BYTES > bundle.length)
       throw new CorruptLog('A bundle of the log is malformed.')
-    found.push(bundle.slice(at + 2, at + 2 + RECORD_BYTES))
+    list.push(bundle.slice(at + 2, at + 2 + RECORD_BYTES))
   }
-  return found
+  return list
 }
 
 /**

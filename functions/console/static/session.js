@@ -9,7 +9,7 @@ import { ApiError, at, call, events, get, leave, remove, renewBy, TOO_OLD, use }
 
 /** @typedef {Pick<Api.IdentityProvider, 'id' | 'name' | 'issuer' | 'client_id' | 'authorization_endpoint'>} Provider */
 
-const [KEPT, INPUT, TENANT] = ['rescind.session', 'rescind.input', 'rescind.tenant']
+const [SESSION, INPUT, TENANT] = ['rescind.session', 'rescind.input', 'rescind.tenant']
 const CURRENT = '/v1/sessions/current'
 const LOCK_MINUTES = 15
 
@@ -48,8 +48,8 @@ export async function open(secret) {
   const headers = { Authorization: `Bearer ${secret}` }
   caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true, headers }))
   use(secret, caller.person_id ?? caller.session_id ?? caller.api_key_id)
-  if (caller.session_id) sessionStorage.setItem(KEPT, secret)
-  else sessionStorage.removeItem(KEPT)
+  if (caller.session_id) sessionStorage.setItem(SESSION, secret)
+  else sessionStorage.removeItem(SESSION)
   touch()
   // Only machine identities end like this, and e-mail addresses of people do not.
   const handle = /@([a-z0-9-]+)\.svc$/.exec(caller.identity)?.[1]
@@ -58,7 +58,7 @@ export async function open(secret) {
 
 function touch() {
   touched = Date.now()
-  if (sessionStorage.getItem(KEPT)) sessionStorage.setItem(INPUT, String(touched))
+  if (sessionStorage.getItem(SESSION)) sessionStorage.setItem(INPUT, String(touched))
 }
 
 /** Return the tenant for the offered providers, if known: from the address, or from the last attempt. */
@@ -100,7 +100,7 @@ async function ask(path, more = {}) {
 
 /** Sign in with the session that this tab stored. Returns whether the service accepted it. */
 export async function restoreSession() {
-  const secret = sessionStorage.getItem(KEPT)
+  const secret = sessionStorage.getItem(SESSION)
   if (secret === null) {
     tabs.postMessage('who')
     return false
@@ -124,7 +124,7 @@ const isIdle = (since) => Date.now() - since > LOCK_MINUTES * 60_000
 function forget() {
   use(null)
   caller = null
-  sessionStorage.removeItem(KEPT)
+  sessionStorage.removeItem(SESSION)
   sessionStorage.removeItem(INPUT)
   events.dispatchEvent(new Event('out'))
 }
@@ -134,8 +134,8 @@ function forget() {
  * @param {string | null} [ended] the secret of a session that has already ended
  */
 function lock(ended = null) {
-  const kept = sessionStorage.getItem(KEPT)
-  leave(kept === ended ? null : CURRENT).catch(() => undefined)
+  const stored = sessionStorage.getItem(SESSION)
+  leave(stored === ended ? null : CURRENT).catch(() => undefined)
   forget()
   return false
 }
@@ -145,7 +145,7 @@ function lock(ended = null) {
  * @param {string} code the reason of the service's refusal
  */
 async function signInAgain(code) {
-  const [before, kept] = [caller, sessionStorage.getItem(KEPT)]
+  const [before, stored] = [caller, sessionStorage.getItem(SESSION)]
   const fresh = code === TOO_OLD
   if (!before || (fresh && !before.person_id)) return false
   const why = before.session_id ? 'Your session is no longer valid' : 'Your API key is no longer valid'
@@ -157,11 +157,11 @@ async function signInAgain(code) {
     await open(secret)
     // The data on the page, and its pending calls, belong to another person.
     if (!isSame(before, currentCaller())) events.dispatchEvent(new Event('out'))
-    const instead = sessionStorage.getItem(KEPT)
-    if (instead && isSame(before, currentCaller())) tabs.postMessage({ session: instead, instead: kept })
+    const instead = sessionStorage.getItem(SESSION)
+    if (instead && isSame(before, currentCaller())) tabs.postMessage({ session: instead, instead: stored })
   }
   const handed = (/** @type {any} */ { again: given, session, instead, identity }) =>
-    given ?? (session && ((kept && instead === kept) || identity === before.identity) ? session : null)
+    given ?? (session && ((stored && instead === stored) || identity === before.identity) ? session : null)
   const isIn = await again(
     providers,
     {
@@ -214,7 +214,7 @@ function end(why, before = null) {
 
 /** Send a session that began here to tabs with the sign-in form. */
 export const tellTabs = () =>
-  tabs.postMessage({ session: sessionStorage.getItem(KEPT), instead: null, identity: currentCaller().identity })
+  tabs.postMessage({ session: sessionStorage.getItem(SESSION), instead: null, identity: currentCaller().identity })
 
 /** Pass a session to the tab that requested it, and close this window. @param {string} secret */
 export function sendToOpener(secret) {
@@ -224,7 +224,7 @@ export function sendToOpener(secret) {
 
 /** Sign out in all tabs, and delete the session, if any. */
 export async function signOut() {
-  const ended = sessionStorage.getItem(KEPT)
+  const ended = sessionStorage.getItem(SESSION)
   try {
     if (caller?.session_id) await call('DELETE', CURRENT, undefined, { final: true })
   } catch (error) {
@@ -258,20 +258,20 @@ export function onSessionChange(onEnd, onChange) {
   const lockIfIdle = () => {
     if (!isIdle(touched) || !isOpen()) return
     const why = `Locked after ${LOCK_MINUTES} minutes without input.`
-    tabs.postMessage({ why, ended: sessionStorage.getItem(KEPT) })
+    tabs.postMessage({ why, ended: sessionStorage.getItem(SESSION) })
     end(why)
   }
   setInterval(lockIfIdle, 5000)
   document.addEventListener('visibilitychange', lockIfIdle)
   tabs.addEventListener('message', async ({ data }) => {
-    const kept = sessionStorage.getItem(KEPT)
+    const stored = sessionStorage.getItem(SESSION)
     if (data.why) end(data.why, data.ended)
     else if (data === 'input') touch()
-    else if (data === 'who' && kept) tabs.postMessage({ session: kept, instead: null })
-    else if (data.session && !renewing && data.instead === kept && isOpen() === (kept !== null)) {
+    else if (data === 'who' && stored) tabs.postMessage({ session: stored, instead: null })
+    else if (data.session && !renewing && data.instead === stored && isOpen() === (stored !== null)) {
       try {
         await open(data.session)
-        if (!kept) notifyChange()
+        if (!stored) notifyChange()
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
       }

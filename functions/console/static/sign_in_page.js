@@ -97,10 +97,10 @@ export function showSignIn(place, opened, why = null, error = null, accept = nul
 /** Show the buttons of the tenant's identity providers, if any. @param {Element} place @param {Element} room */
 async function showProviders(place, room) {
   try {
-    const found = await offered()
-    if (!found.length || !crypto.subtle) return
+    const list = await offered()
+    if (!list.length || !crypto.subtle) return
     const { buttons } = await import('./sign_in.js')
-    put(room, await buttons(found), html`<p class="or">or with an API key</p>`)
+    put(room, await buttons(list), html`<p class="or">or with an API key</p>`)
     const field = place.querySelector('input')
     if (field === document.activeElement && !field?.value) room.querySelector('button')?.focus()
   } catch (error) {

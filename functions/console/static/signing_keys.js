@@ -190,12 +190,12 @@ function grouped(siblings, parent, view) {
  */
 function matching(places, text) {
   /** @type {Set<Place>} */
-  const found = new Set()
+  const matches = new Set()
   for (const each of places.values()) {
     if (!isNamed(each, text)) continue
-    for (let at = /** @type {Place | null} */ (each); at && !found.has(at); at = at.parent) found.add(at)
+    for (let at = /** @type {Place | null} */ (each); at && !matches.has(at); at = at.parent) matches.add(at)
   }
-  return found
+  return matches
 }
 
 /**

@@ -175,7 +175,7 @@ export class Table {
   /** @type {import('./store.js').Entry | null} */
   #entry = null
   /** Rows that match the filter. @type {any[]} */
-  #found = []
+  #matching = []
   /** Matching rows in their groups. @type {Line[]} */
   #lines = []
   #arranged = { rows: /** @type {any[] | null} */ (null), by: '' }
@@ -300,13 +300,13 @@ export class Table {
     this.spec.begin?.(rows)
     const chosen = this.#chosen.size ? rows.filter((row) => this.#chosen.has(this.#key(row))) : []
     this.#chosen = new Map(chosen.map((row) => [this.#key(row), row]))
-    const found = (this.#found = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query))))
+    const matching = (this.#matching = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query))))
     const { groups, group } = this.spec
     if (!groups || !group || this.#flat) {
-      this.#lines = found.map((row) => ({ row }))
+      this.#lines = matching.map((row) => ({ row }))
       return
     }
-    const parted = Map.groupBy(found, group)
+    const parted = Map.groupBy(matching, group)
     this.#lines = groups.flatMap((each, index) => {
       const own = parted.get(index) ?? []
       return own.length ? [{ group: each, size: own.length }, ...own.map((row) => ({ row }))] : []
@@ -494,10 +494,10 @@ export class Table {
 
   #heads() {
     if (this.#isNarrow) return html`<div role="columnheader">${this.#lead.title}</div>`
-    const found = this.#found
-    const all = found.length > 0 && found.every((row) => this.#chosen.has(this.#key(row)))
+    const rows = this.#matching
+    const all = rows.length > 0 && rows.every((row) => this.#chosen.has(this.#key(row)))
     const toggle = () => {
-      this.#chosen = all ? new Map() : new Map(found.map((row) => [this.#key(row), row]))
+      this.#chosen = all ? new Map() : new Map(rows.map((row) => [this.#key(row), row]))
       this.#paint()
     }
     return html`${picker('columnheader', `Select all visible ${this.spec.noun}`, all, toggle)}
@@ -580,12 +580,12 @@ export class Table {
   #foot() {
     // A page may combine several records into one row.
     const all = (this.#isRemote ? this.#entry?.data?.length : this.#rows?.length) ?? 0
-    const found = this.#isRemote ? all : this.#found.length
+    const matches = this.#isRemote ? all : this.#matching.length
     const pages = this.#entry?.pages
     const total = pages?.total ?? all
     const [more, shown] = [Boolean(pages?.more), pages ? total : all]
     const size =
-      found < shown ? `${number(found)} of ${number(shown)}` : `${count(found, 'row')}${more ? ', and more' : ''}`
+      matches < shown ? `${number(matches)} of ${number(shown)}` : `${count(matches, 'row')}${more ? ', and more' : ''}`
     const hint = (/** @type {string} */ key, /** @type {string} */ words) =>
       html`<span><kbd>${key}</kbd> ${words}</span>`
     const open = (this.spec.open || this.spec.show) && hint('↵', 'open')
@@ -762,7 +762,7 @@ export class Table {
   /** Download the selected rows, or else the matching rows. */
   #export() {
     const { columns, id } = this.spec
-    const rows = this.#chosen.size ? [...this.#chosen.values()] : this.#found
+    const rows = this.#chosen.size ? [...this.#chosen.values()] : this.#matching
     const texts = rows.map((row) => [this.#key(row), ...columns.map((column) => textOf(column, row))])
     download(`${id}.csv`, 'text/csv', [formatCsv([['id', ...columns.map(({ title }) => title)], ...texts])])
   }

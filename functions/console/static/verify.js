@@ -81,8 +81,8 @@ export async function verify(answer, keys, now, seen = null) {
   let signer = null
   for (const key of keys) if (!signer && (await isSigned(signed, signature, key))) signer = key
   need(signer, 'signature', 'None of the keys signed this SRL, or it was modified.')
-  const { members, ...found } = read(signed)
-  const content = { ...found, size: signed.length, sha256: hex(hash(signed)), signer: toBase64(signer) }
+  const { members, ...parts } = read(signed)
+  const content = { ...parts, size: signed.length, sha256: hex(hash(signed)), signer: toBase64(signer) }
   need(isShown(answer.payload, members), 'shown', 'The readable part differs from the signed payload.')
   const { ids, version, issuedAt, expiresAt, sha256 } = content
   need(

@@ -34,7 +34,7 @@ export function coverage(versions, from, now) {
 
 /**
  * Compute the positions of the parts of the strip.
- * @param {{known: number, gaps: Span[]}} found
+ * @param {{known: number, gaps: Span[]}} covered
  * @param {number} from
  * @param {number} now
  * @param {number} width
@@ -60,7 +60,7 @@ export function stripLayout({ known, gaps }, from, now, width) {
 
 /**
  * Describe the strip in words.
- * @param {{known: number, gaps: Span[]}} found
+ * @param {{known: number, gaps: Span[]}} covered
  */
 export function coverageWords({ known, gaps }) {
   const whole = gaps.reduce((sum, { start, end }) => sum + end - start, 0)
@@ -72,17 +72,17 @@ export function coverageWords({ known, gaps }) {
 
 /**
  * Return a strip of the times with and without a valid SRL.
- * @param {{known: number, gaps: Span[]}} found
+ * @param {{known: number, gaps: Span[]}} covered
  * @param {number} from
  * @param {number} now
  * @param {number} width
  */
-export function strip(found, from, now, width) {
-  const { unknown, gaps, days, height } = stripLayout(found, from, now, width)
+export function strip(covered, from, now, width) {
+  const { unknown, gaps, days, height } = stripLayout(covered, from, now, width)
   return html`<svg
     class="picture"
     role="img"
-    aria-label=${coverageWords(found)}
+    aria-label=${coverageWords(covered)}
     width=${width}
     height=${height}
     viewBox=${`0 0 ${width} ${height}`}

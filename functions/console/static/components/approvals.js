@@ -44,8 +44,8 @@ const GRACES = [0, 3600, 86_400, 604_800]
  */
 export async function approvalCards(signal, redraw) {
   // The newest are first, and an approval expires within a day.
-  const found = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
-  return found
+  const approvals = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
+  return approvals
     .filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0)
     .flatMap((each) => card(each, redraw) ?? [])
 }
@@ -113,17 +113,17 @@ function members(id) {
   const pages = answers(`${MANIFESTS}/${id}/members`)
   const place = one(html`<div class="body"></div>`)
   /** @type {Api.ManifestMember[]} */
-  const found = []
+  const list = []
   const more = async () => {
     const { value } = await pages.next()
-    found.push(...value.members)
+    list.push(...value.members)
     draw(value.cursor === null ? null : 'Show more members')
   }
   const draw = (/** @type {string | null} */ words) =>
     put(
       place,
       html`<ul>
-          ${found.map(
+          ${list.map(
             ({ warrant_id: warrant, created_by: by, reason }) =>
               html`<li>
                 <code>${warrant}</code>

@@ -168,9 +168,9 @@ export class Run {
   /** Return the warrants that the service refused, with its messages. */
   failed() {
     return this.warrants.flatMap(({ line, id }) => {
-      const found = this.outcomes.get(id)
-      return found?.outcome === 'failed'
-        ? [{ line, text: id, why: found.message ?? 'The service gave no reason.' }]
+      const result = this.outcomes.get(id)
+      return result?.outcome === 'failed'
+        ? [{ line, text: id, why: result.message ?? 'The service gave no reason.' }]
         : []
     })
   }

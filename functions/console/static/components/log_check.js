@@ -163,8 +163,8 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
         tree.add(record)
         if (tree.size === anchor?.size && tree.root() !== toBase64(anchor.root))
           throw new CorruptLog('The log does not begin with the tree that the trust document names: it was rewritten.')
-        const found = leaf(record)
-        leaves.set(found.entry, found)
+        const appended = leaf(record)
+        leaves.set(appended.entry, appended)
       }
       first += 256
       return { words: `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves` }

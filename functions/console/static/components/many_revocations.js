@@ -11,10 +11,10 @@ import { advice, announce, banner, button, forbidden, heading, userText, problem
 import { download } from './progress.js'
 import { MOST, MOST_BYTES, read } from './warrant_lines.js'
 
-/** @typedef {import('./warrant_lines.js').Found} Lines */
+/** @typedef {import('./warrant_lines.js').WarrantLines} Lines */
 /** @typedef {import('./warrant_lines.js').Warrant} Warrant */
 /** @typedef {import('./warrant_lines.js').BadLine} BadLine */
-/** @typedef {{warrants: Warrant[], bad: BadLine[], check: Run}} Given the input, and the result of the check */
+/** @typedef {{warrants: Warrant[], bad: BadLine[], check: Run}} Input the input, and the result of the check */
 
 const SHOWN = 100
 
@@ -185,7 +185,7 @@ class Many {
     const isOpen = (/** @type {Warrant} */ { id }) =>
       ['revoked', 'extended'].includes(check.outcomes.get(id)?.outcome ?? '')
     const open = lines.warrants.filter(isOpen)
-    const bad = [...lines.bad, ...check.failed()].sort((one_, other) => one_.line - other.line)
+    const bad = [...lines.bad, ...check.failed()].sort((one, other) => one.line - other.line)
     const start = () =>
       this.#run(new Run(open, reason, { dry: false, signal: this.signal }), { warrants: lines.warrants, bad, check })
     /** @type {HTMLButtonElement} */
@@ -216,9 +216,9 @@ class Many {
 
   /**
    * @param {Run} run
-   * @param {Given} given
+   * @param {Input} input
    */
-  async #run(run, given) {
+  async #run(run, input) {
     this.#become({
       isBusy: true,
       result: html`<section class="panel">
@@ -243,8 +243,8 @@ class Many {
         <div class="body">
           ${describeResult(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
           <div class="actions">
-            ${open > 0 && button(`Continue with the other ${number(open)}`, () => this.#run(run, given), 'main')}
-            ${button('Download result (CSV)', () => saveResult(run, given))}
+            ${open > 0 && button(`Continue with the other ${number(open)}`, () => this.#run(run, input), 'main')}
+            ${button('Download result (CSV)', () => saveResult(run, input))}
             <a class="button" href=${`#/changes/${run.batch}`}>Propagation</a>
           </div>
           <p class="soft">
@@ -264,8 +264,8 @@ class Many {
  * @param {BadLine[]} bad
  */
 function describePreview({ repeated, unread }, open, already, bad) {
-  const line = (/** @type {number} */ many, /** @type {string} */ one_, /** @type {string} */ several) =>
-    many > 0 && html`<li><strong>${number(many)}</strong> ${many === 1 ? one_ : several}</li>`
+  const line = (/** @type {number} */ many, /** @type {string} */ one, /** @type {string} */ several) =>
+    many > 0 && html`<li><strong>${number(many)}</strong> ${many === 1 ? one : several}</li>`
   return [
     html`<li><strong>${count(open.length, 'warrant')}</strong> would be revoked.</li>`,
     line(already, 'is already revoked.', 'are already revoked.'),
@@ -312,7 +312,7 @@ const badLines = (lines) =>
 /**
  * Save the result of each line to a file.
  * @param {Run} run
- * @param {Given} given
+ * @param {Input} input
  */
 function saveResult(run, { warrants, bad, check }) {
   const left = new Set(bad.map(({ line }) => line))

@@ -17,7 +17,7 @@ import { REASONS } from './trust_reasons.js'
 /** @typedef {'trust' | 'valid' | import('../verify.js').Check} Check */
 /** @typedef {{check: Check, message: string, advice: string}} Failed */
 /**
- * @typedef {object} Found the trust state, the SRL seen before, and the SRL that passed
+ * @typedef {object} Verification the trust state, the SRL seen before, and the SRL that passed
  * @property {Believed} state
  * @property {Believed['list']} list
  * @property {Content | null} content
@@ -130,10 +130,10 @@ async function verifyCurrent(pin, keep, signal) {
         ${number(LONGEST)}. Use <code>rescind srl verify</code>.`,
     )
   const state = resumeTrust(pin)
-  /** @type {Found} */
-  const found = { state, list: null, content: null }
+  /** @type {Verification} */
+  const verification = { state, list: null, content: null }
   try {
-    await find(found, keep, signal)
+    await runChecks(verification, keep, signal)
   } catch (error) {
     if (error instanceof NoEd25519)
       return banner(
@@ -141,41 +141,41 @@ async function verifyCurrent(pin, keep, signal) {
         html`<strong>Nothing was checked.</strong> This browser cannot verify Ed25519 signatures at this address. It
           must be recent, and the address must begin with https or be local. Use <code>rescind srl verify</code>.`,
       )
-    return results(found, failure(error))
+    return results(verification, failure(error))
   }
-  if (!found.content)
+  if (!verification.content)
     return banner('info', html`<strong>Nothing was checked.</strong> The service has no trust document yet.`)
-  return results(found, null)
+  return results(verification, null)
 }
 
 /**
  * Follow the trust documents, then check the SRL. Throws the error that refuses it.
- * @param {Found} found is filled
+ * @param {Verification} verification is filled
  * @param {boolean} keep
  * @param {AbortSignal} signal
  */
-async function find(found, keep, signal) {
+async function runChecks(verification, keep, signal) {
   const keys = async () => {
-    found.state = await updateTrust(found.state, signal)
+    verification.state = await updateTrust(verification.state, signal)
     // Before it is used (TRUST-12).
-    if (keep) remember(found.state)
-    const { held, list } = found.state
+    if (keep) remember(verification.state)
+    const { held, list } = verification.state
     if (!held) return null
-    found.list = lastSeenList(held, list)
+    verification.list = lastSeenList(held, list)
     return findValidKeys(held, 'lists', Date.now())
   }
   const first = await keys()
   if (!first) return
   const { body } = await call('GET', '/v1/revocations/srl/signed', undefined, { signal })
   try {
-    found.content = await verify(body, first, Date.now(), found.list)
+    verification.content = await verify(body, first, Date.now(), verification.list)
   } catch (error) {
     if (!(error instanceof Refused) || error.check !== 'signature') throw error
     // The signer may have been replaced during the request (TRUST-13).
-    found.content = await verify(body, (await keys()) ?? [], Date.now(), found.list)
+    verification.content = await verify(body, (await keys()) ?? [], Date.now(), verification.list)
   }
-  const { version, sha256, signer } = found.content
-  if (keep) remember({ ...found.state, list: { version, sha256, signer } })
+  const { version, sha256, signer } = verification.content
+  if (keep) remember({ ...verification.state, list: { version, sha256, signer } })
   else forget()
 }
 
@@ -196,7 +196,7 @@ function failure(error) {
 
 /**
  * Return a line for each check.
- * @param {Found} found
+ * @param {Verification} verification
  * @param {Failed | null} failed
  */
 function results({ state: { held }, list, content }, failed) {

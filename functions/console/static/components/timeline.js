@@ -72,7 +72,7 @@ export function timeline(query, name, more = []) {
  * @param {string} path
  * @param {number} seconds
  * @param {{title: string, href: string, noun: string}} of the page of all such objects
- * @param {(found: any) => Thing} draw
+ * @param {(data: any) => Thing} draw
  */
 export function thing(path, seconds, { title, href, noun }, draw) {
   const entry = readCached(path, seconds)

@@ -6,7 +6,7 @@ import { rows, Unreadable } from './csv.js'
 /** @typedef {{line: number, id: string, reason: string | null}} Warrant */
 /** @typedef {{line: number, text: string, why: string}} BadLine */
 /**
- * @typedef {object} Found `unread`: columns without a heading that are not read
+ * @typedef {object} WarrantLines `unread`: columns without a heading that are not read
  * @property {Warrant[]} warrants
  * @property {BadLine[]} bad
  * @property {number} repeated
@@ -25,13 +25,13 @@ const HEADINGS = ['id', 'warrant', 'warrant_id', 'warrant id']
 /**
  * Read the warrants. A repeated warrant counts once. Throws `Unreadable` if there is none or if there are too many.
  * @param {string} text
- * @returns {Found}
+ * @returns {WarrantLines}
  */
 export function read(text) {
   /** @type {Map<string, Warrant>} */
   const warrants = new Map()
-  /** @type {Found} */
-  const found = { warrants: [], bad: [], repeated: 0, hasReasons: false, unread: 0 }
+  /** @type {WarrantLines} */
+  const lines = { warrants: [], bad: [], repeated: 0, hasReasons: false, unread: 0 }
   let [column, reasons, hasHeadings, count] = [0, -1, false, 0]
   for (const { line, cells } of rows(text)) {
     const headings = cells.map((cell) => cell.toLowerCase())
@@ -45,25 +45,25 @@ export function read(text) {
       throw new Unreadable(
         `The input has more than ${number(MOST)} rows. Split it into parts of at most ${number(MOST)} rows.`,
       )
-    if (!hasHeadings) found.unread = Math.max(found.unread, cells.length - 1)
+    if (!hasHeadings) lines.unread = Math.max(lines.unread, cells.length - 1)
     const id = cells[column] ?? ''
     const reason = cells[reasons] || null
-    const why = wrong(id, reason)
-    if (why) found.bad.push({ line, text: id || cells.filter(Boolean).join(', '), why })
-    else if (warrants.has(id)) found.repeated += 1
+    const why = faultOf(id, reason)
+    if (why) lines.bad.push({ line, text: id || cells.filter(Boolean).join(', '), why })
+    else if (warrants.has(id)) lines.repeated += 1
     else warrants.set(id, { line, id, reason })
   }
   if (!count) throw new Unreadable('The input contains no warrants.')
-  found.warrants = [...warrants.values()]
-  found.hasReasons = found.warrants.some(({ reason }) => reason !== null)
-  return found
+  lines.warrants = [...warrants.values()]
+  lines.hasReasons = lines.warrants.some(({ reason }) => reason !== null)
+  return lines
 }
 
 /**
  * @param {string} id
  * @param {string | null} reason
  */
-function wrong(id, reason) {
+function faultOf(id, reason) {
   if (!WARRANT.test(id))
     return id ? 'An identifier is svc_wrt_ and 1 to 64 letters, digits, _ or -.' : 'The identifier is missing.'
   if (reason !== null && [...reason].length > REASON_MAX)

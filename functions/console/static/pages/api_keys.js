@@ -85,10 +85,10 @@ function nameOf({ id, name }) {
 }
 
 /** Return the filter words of a key. @param {Key} key */
-function filterWords({ status, expires_at: end_, last_used_at: used }) {
-  const left_ = end_ ? (Date.parse(end_) - now()) / 1000 : Infinity
-  const soon = status === 'active' && left_ > 0 && left_ < SOON_DAYS * DAY && 'soon'
-  return [left_ <= 0 ? 'expired' : status, soon, !end_ && 'permanent', !used && 'unused'].filter(Boolean).join(' ')
+function filterWords({ status, expires_at: expiry, last_used_at: used }) {
+  const seconds = expiry ? (Date.parse(expiry) - now()) / 1000 : Infinity
+  const soon = status === 'active' && seconds > 0 && seconds < SOON_DAYS * DAY && 'soon'
+  return [seconds <= 0 ? 'expired' : status, soon, !expiry && 'permanent', !used && 'unused'].filter(Boolean).join(' ')
 }
 
 /**

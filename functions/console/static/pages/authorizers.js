@@ -155,8 +155,8 @@ const fleet = () => ({
     html`${when(at)} · <bdi>${ownerOf(owner)}</bdi>`,
     open && html` · <b class="state wait">fails open</b>`,
   ],
-  facets: (found) => {
-    const newest = found
+  facets: (rows) => {
+    const newest = rows
       .map(({ version }) => /^\d+\.\d+/.exec(version ?? '')?.[0] ?? '')
       .reduce((one, other) => (names.compare(one, other) < 0 ? other : one), '')
     return [
@@ -264,11 +264,11 @@ function reported({ equivocation, sequence }, newest) {
     : tag('wait', `entry ${number(sequence)}, lag ${count(newest - sequence, 'entry', 'entries')}`)
 }
 
-/** Ask for confirmation, and remove these authorizers. @param {Authorizer[]} found */
-async function removeAll(found) {
-  const [only] = found
-  const isOne = found.length === 1
-  const name = isOne && only ? only.name : `${number(found.length)} authorizers`
+/** Ask for confirmation, and remove these authorizers. @param {Authorizer[]} authorizers */
+async function removeAll(authorizers) {
+  const [only] = authorizers
+  const isOne = authorizers.length === 1
+  const name = isOne && only ? only.name : `${number(authorizers.length)} authorizers`
   const done = await confirm({
     title: isOne ? 'Remove authorizer' : 'Remove authorizers',
     action: `Remove ${name}`,
@@ -278,7 +278,7 @@ async function removeAll(found) {
       that still runs. To stop it, revoke its API key.
     </p>`,
     run: async () => {
-      for (const { id } of found) await remove(`/v1/authorizers/${id}`)
+      for (const { id } of authorizers) await remove(`/v1/authorizers/${id}`)
     },
     success: isOne ? 'Authorizer removed.' : `${name} removed.`,
   })

@@ -87,8 +87,8 @@ async function accountOf(name, headers) {
     return /** @type {Api.ServiceAccount} */ (await post('/v1/service-accounts', { name }, { headers }))
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error
-    const found = /** @type {Api.ServiceAccount[]} */ (await all('/v1/service-accounts', 'service_accounts'))
-    const known = found.find((each) => each.name === name)
+    const accounts = /** @type {Api.ServiceAccount[]} */ (await all('/v1/service-accounts', 'service_accounts'))
+    const known = accounts.find((each) => each.name === name)
     if (!known) throw error
     return known
   }

@@ -276,7 +276,7 @@ function ofFleet(counted) {
   // Otherwise the task only shows a count.
   const isSmall = counted.total <= NAMED
   const wanted = counted.unknown || counted.missed_heartbeat || counted.fail_open
-  const found = /** @type {Api.Authorizer[]} */ (
+  const authorizers = /** @type {Api.Authorizer[]} */ (
     (wanted && isSmall && readCached('/v1/authorizers?include=enforcement', SOON, 'authorizers').data) || []
   )
   /**
@@ -300,13 +300,13 @@ function ofFleet(counted) {
     const reasons = [why, names, some.length > 3 && ' …']
     return size || some.length ? { state, what, why: reasons, href: `#/authorizers?q=${query}`, action } : null
   }
-  const conflicting = found.filter(({ equivocation }) => equivocation)
+  const conflicting = authorizers.filter(({ equivocation }) => equivocation)
   const unpublished = 'reported entries that this service did not publish'
-  const failOpen = found.filter(({ fail_open }) => fail_open)
+  const failOpen = authorizers.filter(({ fail_open }) => fail_open)
   const lag = (/** @type {Api.Authorizer} */ { lag_entries: behind, owner }) =>
     html`fails open${behind ? `, with a lag of ${count(behind, 'entry', 'entries')}` : ' when stale'};
       <bdi>${ownerOf(owner)}</bdi>`
-  const silent = found.filter((each) => isSilent(each, now(), counted.total))
+  const silent = authorizers.filter((each) => isSilent(each, now(), counted.total))
   const pause = `no heartbeat for more than ${span(quietAfter(counted.total))}`
   return present([
     task('revoked', conflicting, 0, 'with conflicting entries', unpublished, 'state:unknown'),
@@ -428,16 +428,16 @@ function bars(entry, isFirst, isHourly) {
       <h2>${name}</h2>
       ${banner('info', 'This key cannot read revocations. Ask an administrator for an API key with the scope auditor.')}
     </section>`
-  const found = entry.data ? spans(entry.data, isHourly) : []
-  const sum = (/** @type {typeof found[number]} */ { created, by_key }) => (created ?? 0) + (by_key ?? 0)
-  const most = Math.max(1, ...found.map(sum))
+  const shown = entry.data ? spans(entry.data, isHourly) : []
+  const sum = (/** @type {typeof shown[number]} */ { created, by_key }) => (created ?? 0) + (by_key ?? 0)
+  const most = Math.max(1, ...shown.map(sum))
   const high = (/** @type {number | null | undefined} */ size) => (size ? Math.max(2, (100 * size) / most) : 0)
-  const bar = (/** @type {typeof found[number]} */ each) => {
-    const { created, by_key: byKey, name: span_, below, rows } = each
+  const bar = (/** @type {typeof shown[number]} */ each) => {
+    const { created, by_key: byKey, name: title, below, rows } = each
     const theirs = high(byKey)
     const own = high(created) || (theirs ? 0 : 1)
     const text = created === null ? 'not counted yet' : count(created, 'revocation')
-    const words = `${span_}: ${text}${byKey ? `, and ${count(byKey, 'warrant')} by key revocation` : ''}`
+    const words = `${title}: ${text}${byKey ? `, and ${count(byKey, 'warrant')} by key revocation` : ''}`
     return html`<a href=${`#/revocations?from=${rows[0]}&to=${rows[1]}`} aria-label=${words} title=${words}
       ><b>${created === null ? '?' : label(sum(each), 30)}</b
       ><svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">
@@ -446,7 +446,7 @@ function bars(entry, isFirst, isHourly) {
       ><small>${below}</small></a
     >`
   }
-  const [first, last] = [found[0]?.rows[0], found.at(-1)?.rows[1]]
+  const [first, last] = [shown[0]?.rows[0], shown.at(-1)?.rows[1]]
   const periods = isHourly
     ? html`<a href="#/overview">${DAYS} days</a> · ${HOURS} hours`
     : html`${DAYS} days · <a href="#/overview?interval=hour">${HOURS} hours</a>`
@@ -457,11 +457,11 @@ function bars(entry, isFirst, isHourly) {
     </header>
     ${
       entry.data
-        ? html`<div class="daily">${found.map(bar)}</div>`
+        ? html`<div class="daily">${shown.map(bar)}</div>`
         : waits(entry, `The ${name.toLowerCase()}`, counts(isHourly), 4)
     }
     ${
-      found.some(({ by_key }) => by_key) &&
+      shown.some(({ by_key }) => by_key) &&
       html`<p class="legend soft">
         <span class="superseded"><i></i> individually</span>
         <span class="superseded"
@@ -479,7 +479,7 @@ function bars(entry, isFirst, isHourly) {
  */
 function newest(entry, isFirst) {
   if (!entry || isFirst) return null
-  const found = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
+  const changes = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
   const row = (/** @type {Api.ListedChange} */ { id, name, reason, recorded_at, actor }) =>
     html`<li>
       <a href=${`#/changes/${id}`}>${objectName(name ?? short(id))}</a
@@ -493,9 +493,9 @@ function newest(entry, isFirst) {
     ${!entry.data && waits(entry, 'The recent changes', `/v1/changes?limit=${NEWEST}`, 4)}
     ${
       entry.data &&
-      (found.length
+      (changes.length
         ? html`<ul class="changes">
-            ${found.map(row)}
+            ${changes.map(row)}
           </ul>`
         : html`<p class="soft">No revocations yet.</p>`)
     }

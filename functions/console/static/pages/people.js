@@ -39,12 +39,12 @@ export const show = async (main, context) => {
   }, context.signal)
 }
 
-/** @param {string} name @param {string} words_ */
-const part = (name, words_) =>
+/** @param {string} name @param {string} text */
+const part = (name, text) =>
   html`<div class="head">
     <div>
       <h2>${name}</h2>
-      <p class="soft">${words_}</p>
+      <p class="soft">${text}</p>
     </div>
   </div>`
 

@@ -71,8 +71,8 @@ const rowsOf = memoizeLast(
 function toQuery(filter) {
   const { values, words } = readFilter(filter, FIELDS)
   const identifier = words.find((word) => WHOLE.test(word)) ?? ''
-  const named_ = values.warrant || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
-  const warrant = named_ && !named_.startsWith('svc_') ? `svc_wrt_${named_}` : named_
+  const name = values.warrant || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
+  const warrant = name && !name.startsWith('svc_') ? `svc_wrt_${name}` : name
   const batch = values.batch || (identifier.startsWith('svc_bat_') ? identifier : '')
   const { by, reason, from = '', to = '', key } = values
   const query = {

@@ -312,8 +312,8 @@ class Keys {
     const look = (/** @type {Event} */ event) => {
       this.view.found = /** @type {HTMLInputElement} */ (event.target).value
       this.refresh()
-      const found = [...this.forest.places.values()].filter((each) => isNamed(each, this.view.found)).length
-      put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No matching keys.'))
+      const matches = [...this.forest.places.values()].filter((each) => isNamed(each, this.view.found)).length
+      put(this.matches, this.view.found.trim() && (matches ? `${count(matches, 'key')} found` : 'No matching keys.'))
       this.tree.redraw()
     }
     const input = html`<input type="search" autocomplete="off" spellcheck="false" @input=${look} />`

@@ -75,8 +75,8 @@ const showLists = async (main, context) => {
  */
 function coverageCard(versions, isWhole) {
   const [from, until] = [now() - DAYS * DAY, now()]
-  const found = coverage(versions, from, until)
-  const gaps = found.gaps.toReversed()
+  const covered = coverage(versions, from, until)
+  const gaps = covered.gaps.toReversed()
   const line = (/** @type {{start: number, end: number}} */ { start, end }) => {
     // The end has its day if the start has another.
     const last = end === until ? 'now' : minute(end).slice(date(start) === date(end) ? 11 : 0)
@@ -86,15 +86,15 @@ function coverageCard(versions, isWhole) {
     html`<section class="panel wide body">
       <h2>Validity</h2>
       <p>
-        ${versions.length ? coverageWords(found) : 'No SRL is recorded.'}
-        ${found.gaps.length > 0 && 'During a gap, authorizers that use the SRL fail closed.'}
+        ${versions.length ? coverageWords(covered) : 'No SRL is recorded.'}
+        ${covered.gaps.length > 0 && 'During a gap, authorizers that use the SRL fail closed.'}
       </p>
-      ${picture((width) => strip(found, from, until, width)).element}
+      ${picture((width) => strip(covered, from, until, width)).element}
       <p class="legend">
         <span><i class="force"></i>valid SRL</span>${
           gaps.length > 0 && html`<span><i class="revoked striped"></i>no valid SRL</span>`
         }${
-          found.known > from &&
+          covered.known > from &&
           html`<span><i class="unknown dotted"></i>${isWhole ? 'before the first recorded SRL' : 'not loaded'}</span>`
         }<span class="soft">days in UTC</span>
       </p>
@@ -202,18 +202,18 @@ function showDifference(main, compared, context) {
       : long
         ? banner('info', html`${size} This page does not load SRLs with more than ${number(LONGEST)}.`)
         : [before, after].map((each, index) => each?.error && missing(each.error, index ? to : from))
-    const found = before?.data && after?.data && differ(before.data, after.data)
-    if (after && found) table.draw(after, found.rows)
+    const differences = before?.data && after?.data && differ(before.data, after.data)
+    if (after && differences) table.draw(after, differences.rows)
     put(
       main,
       heading(`SRL ${from} and ${to}`, html`<a href="#/lists">All versions</a>. The service keeps the last 32.`),
       form,
       notice,
-      found
-        ? [html`<p role="status">From version ${from} to ${to}: ${found.words}</p>`, table.element]
+      differences
+        ? [html`<p role="status">From version ${from} to ${to}: ${differences.words}</p>`, table.element]
         : !notice && skeleton(4),
     )
-    if (found || notice) ready()
+    if (differences || notice) ready()
   }, context.signal)
 }
 

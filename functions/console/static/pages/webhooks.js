@@ -35,11 +35,11 @@ export const show = async (main, context) => {
     const pages = new Pages('deliveries', 5, keyOf)
     return subscribe(() => {
       const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
-      const found = (/** @type {Webhook} */ webhook) => ({
+      const draw = (/** @type {Webhook} */ webhook) => ({
         ...detail(webhook),
         parts: [html`<h2>Deliveries</h2>`, sent.element],
       })
-      put(main, thing(`/v1/webhooks/${id}`, 5, { title, href: '#/webhooks', noun: 'webhook' }, found))
+      put(main, thing(`/v1/webhooks/${id}`, 5, { title, href: '#/webhooks', noun: 'webhook' }, draw))
       sent.draw(pages.read(`/v1/webhooks/${id}/deliveries`, { limit: '100', change }))
     }, context.signal)
   }

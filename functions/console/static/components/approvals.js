@@ -90,7 +90,7 @@ function subject({ subject: it, details }) {
 /** Return the facts for the approver. @param {Approval} approval */
 export function about({ action, remaining, subject, requested_by: by, reason, details: all }) {
   const { groups = [], ...details } = /** @type {Record<string, any>} */ (all)
-  /** How many revocations an identity made, with the reason. */
+  // How many revocations an identity made, with the reason.
   /** @param {{created_by: string, reason: string, count: number}} group @returns {[string, unknown]} */
   const groupRow = (group) => [`${count(group.count, 'revocation')} by ${group.created_by}`, userText(group.reason)]
   /** @param {[string, string]} row @returns {[string, unknown]} */

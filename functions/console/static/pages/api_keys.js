@@ -48,7 +48,13 @@ const keys = {
   open: ({ id }) => `#/api-keys/${id}`,
   columns: [
     { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', cell: nameOf },
-    { id: 'permissions', title: 'Permissions', width: 'minmax(150px, 2fr)', from: 900, value: permissions },
+    {
+      id: 'permissions',
+      title: 'Permissions',
+      width: 'minmax(150px, 2fr)',
+      from: 900,
+      value: ({ scopes }) => inWords(scopes),
+    },
     { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
     { id: 'used', title: 'Last used', width: '124px', of: 'last_used_at', kind: 'time' },
     { id: 'created', title: 'Created', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
@@ -72,11 +78,6 @@ const keys = {
   ],
   actions,
   empty: html`<p>No API keys yet.</p>`,
-}
-
-/** @param {Key} key */
-function permissions({ scopes }) {
-  return inWords(scopes)
 }
 
 /** @param {Key} key */

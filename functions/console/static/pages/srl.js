@@ -127,7 +127,14 @@ const lists = {
     { id: 'version', title: 'Version', width: '92px', of: 'version', text: ({ version }) => `v${version}` },
     { id: 'issued', title: 'Issued', width: '116px', of: 'issued_at', kind: 'time' },
     { id: 'size', title: 'Warrants', width: '100px', of: 'count', kind: 'number', text: ({ count }) => number(count) },
-    { id: 'bar', title: 'Size and additions', width: 'minmax(160px, 1fr)', from: 900, text: () => '', cell: sizeBar },
+    {
+      id: 'bar',
+      title: 'Size and additions',
+      width: 'minmax(160px, 1fr)',
+      from: 900,
+      text: () => '',
+      cell: (version) => row(version, scale.most, version.key_id === scale.signer),
+    },
     {
       id: 'change',
       title: 'Changes',
@@ -159,11 +166,6 @@ const lists = {
     },
   ],
   empty: html`<p>No SRL versions are recorded yet.</p>`,
-}
-
-/** @param {Version} version */
-function sizeBar(version) {
-  return row(version, scale.most, version.key_id === scale.signer)
 }
 
 /** @param {Version} version */

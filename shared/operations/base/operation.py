@@ -30,6 +30,7 @@ from shared.ports.store import MOST_CHANGES, Change
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=Hashable)
+F = TypeVar("F")
 
 # Whether an operation requires reauthentication, or a function of its arguments that decides it.
 Fresh: TypeAlias = bool | Callable[..., bool]
@@ -178,57 +179,52 @@ def group_by_key(
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRunner:
-    """Runs attempts for groups. None begins after `deadline`, by the clock of `PACING`."""
+class GroupRunner(Generic[M, F]):
+    """Runs attempts for groups. None begins after `deadline`, by the clock of `PACING`.
+
+    `on_failure` returns the result of a member that fails.
+    """
 
     ports: Ports
     deadline: float
+    on_failure: Callable[[M, Unavailable], F]
 
     def each(
-        self,
-        groups: Iterable[Sequence[M]],
-        attempt: Callable[[Sequence[M]], dict[M, R]],
-        on_failure: Callable[[M, Unavailable], R],
-    ) -> dict[M, R]:
+        self, groups: Iterable[Sequence[M]], attempt: Callable[[Sequence[M]], dict[M, R]]
+    ) -> dict[M, R | F]:
         """Return the results of `attempt` for all groups, run concurrently and retried by `settle`.
 
         If a group fails, each of its members is attempted alone, because a damaged record must not
-        block the other members. `on_failure` returns the result of a member that fails.
+        block the other members.
         """
-        runs = (partial(self._try, group, attempt, on_failure) for group in groups)
+        runs = (partial(self._try, group, attempt) for group in groups)
         return dict(chain.from_iterable(each.items() for each in self.ports.gather(*runs)))
 
     def run_first_then_rest(
-        self,
-        groups: Sequence[Sequence[M]],
-        attempt: Callable[[Sequence[M]], dict[M, R]],
-        on_failure: Callable[[M, Unavailable], R],
-    ) -> dict[M, R]:
+        self, groups: Sequence[Sequence[M]], attempt: Callable[[Sequence[M]], dict[M, R]]
+    ) -> dict[M, R | F]:
         """Return the same as `each`, but attempt the first group before the others begin.
 
         If the first group fails, it is attempted again with the others.
         """
-        done = dict[M, R]()
+        done: dict[M, R | F] = {}
         if len(groups) > 1 and PACING.clock() < self.deadline:
             with suppress(Unavailable):
-                done = settle(lambda: attempt(groups[0]), limit=_TOGETHER)
-        return done | self.each(groups[1:] if done else groups, attempt, on_failure)
+                done |= settle(lambda: attempt(groups[0]), limit=_TOGETHER)
+        return done | self.each(groups[1:] if done else groups, attempt)
 
     def _try(
-        self,
-        group: Sequence[M],
-        attempt: Callable[[Sequence[M]], dict[M, R]],
-        on_failure: Callable[[M, Unavailable], R],
-    ) -> dict[M, R]:
+        self, group: Sequence[M], attempt: Callable[[Sequence[M]], dict[M, R]]
+    ) -> dict[M, R | F]:
         if PACING.clock() >= self.deadline:
             late = Unavailable("the request exceeded its time limit")
-            return {each: on_failure(each, late) for each in group}
+            return {each: self.on_failure(each, late) for each in group}
         try:
-            return settle(lambda: attempt(group), limit=_TOGETHER)
+            return {**settle(lambda: attempt(group), limit=_TOGETHER)}
         except Unavailable as error:
             if len(group) == 1:
-                return {group[0]: on_failure(group[0], error)}
-        alone = (self._try([each], attempt, on_failure).items() for each in group)
+                return {group[0]: self.on_failure(group[0], error)}
+        alone = (self._try([each], attempt).items() for each in group)
         return dict(chain.from_iterable(alone))
 
 
@@ -237,9 +233,8 @@ def apply_steps(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -
 
     A step has at most `most` changes. Raises `Unavailable`; some steps may then be applied.
     """
-    rest, batches = iter(steps), list[list[Sequence[Change]]]()
-    while batch := list(islice(rest, MOST_CHANGES // most)):
-        batches.append(batch)
+    rest = iter(steps)
+    batches = iter(lambda: list(islice(rest, MOST_CHANGES // most)), [])
     return sum(ports.gather(*(partial(_write, ports, batch) for batch in batches)))
 
 

@@ -35,7 +35,6 @@ from shared.model.warrants import WarrantState
 from shared.operations.base import allowance, audit, operation, tenants
 from shared.operations.base.operation import GroupRunner, group_by_key
 from shared.operations.changes import revocation_changes as changes
-from shared.operations.changes.revocation_changes import BatchSummary
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
 
@@ -63,11 +62,12 @@ _NO_MORE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _BatchCall:
     """A call of `apply`, with the runner of its groups.
 
-    `summary` is the audit entry for the whole call.
+    `summary` is the audit entry for the whole call. The first write stores it, so other entries can
+    always refer to it.
     """
 
     ports: Ports
@@ -75,13 +75,35 @@ class _BatchCall:
     batch: BatchRequest
     batch_id: str
     settings: TenantSettings
-    groups: GroupRunner
-    summary: BatchSummary
+    groups: GroupRunner[str, BatchResult]
+    summary: Put
     restoring: "UnrevokeAdmission | None"
+    is_summary_stored: bool = False
 
     @property
     def tenant_id(self) -> str:
         return self.caller.tenant_id
+
+    def create_entry(self, action: Audited, details: dict[str, Value]) -> Put:
+        """Return the write of the audit entry for one write of the call."""
+        details |= {"batch_id": self.batch_id, "summary_id": self.summary.address.sk}
+        return audit.entry(
+            self.ports, self.caller, action, self.batch_id, settings=self.settings, **details
+        )
+
+    def write(self, *changes: Change) -> None:
+        """Apply the changes, and store the summary in the same write unless it is stored.
+
+        Raises `PreconditionFailed` also if the summary was stored since: by a concurrent write of
+        the call, or by a write with a lost response. Raises `Unavailable`.
+        """
+        summary = () if self.is_summary_stored else (self.summary,)
+        try:
+            self.ports.store.write(*changes, *summary)
+        except PreconditionFailed as error:
+            self.is_summary_stored = self.is_summary_stored or self.summary.address in error.lost
+            raise
+        self.is_summary_stored = True
 
 
 class _UnrevokeTarget(NamedTuple):
@@ -116,7 +138,8 @@ def carry_out(
     """
     batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
-    runner = GroupRunner(ports, operation.PACING.clock() + operation.PACING.limit)
+    deadline = operation.PACING.clock() + operation.PACING.limit
+    runner = GroupRunner(ports, deadline, _failure_result)
     # The entry for the whole call (REVOKE-25).
     summary = audit.entry(
         ports,
@@ -138,14 +161,12 @@ def carry_out(
     }
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in results))
     restoring = changes.restoring(ports, caller, subject) if _unrevokes(batch=batch) else None
-    call = _BatchCall(
-        ports, caller, reached, batch_id, settings, runner, BatchSummary(summary), restoring
-    )
+    call = _BatchCall(ports, caller, reached, batch_id, settings, runner, summary, restoring)
     if batch.action is BatchAction.REVOKE:
         allowance.check_asks_nothing(caller)
         shard = partial(revocations.shard_of, caller.tenant_id)
         groups = group_by_key(reached.ids, shard, most=_REVOKED_A_WRITE)
-        results |= runner.run_first_then_rest(groups, partial(_revoke, call), _failure_result)
+        results |= runner.run_first_then_rest(groups, partial(_revoke, call))
     else:
         results |= _unrevoke_batch(call)
     ordered = [results[each] for each in batch.ids]
@@ -247,32 +268,19 @@ def _write_again(
     for name, after in again.items():
         standing = standings[name]
         writes += changes.revoke_again(call.tenant_id, standing, after, name, now)
-        details = changes.extension_details(standing, after)
-        entries.append({"id": standing.revocation_id, "warrant_id": name, **details})
-    entry = audit.entry(
-        call.ports,
-        call.caller,
-        Audited.REVOCATION_EXTEND_BATCH,
-        call.batch_id,
-        settings=call.settings,
-        reason=call.batch.reason,
-        revocations=entries,
-        batch_id=call.batch_id,
-        summary_id=call.summary.id,
-    )
+        expiries = changes.extension_details(standing, after)
+        entries.append({"id": standing.revocation_id, "warrant_id": name, **expiries})
+    details: dict[str, Value] = {"reason": call.batch.reason, "revocations": entries}
+    entry = call.create_entry(Audited.REVOCATION_EXTEND_BATCH, details)
     some = next(iter(again))
-    call.summary.write_with(
-        call.ports.store,
-        *writes,
-        *changes.count_changes(call.tenant_id, some, len(again), is_extension=True),
-        entry,
-    )
+    counts = changes.count_changes(call.tenant_id, some, len(again), is_extension=True)
+    call.write(*writes, *counts, entry)
 
 
 def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
-    found = call.groups.each(chunks, partial(_find, call), _failure_result)
+    found = call.groups.each(chunks, partial(_find, call))
     results = {name: each for name, each in found.items() if isinstance(each, BatchResult)}
     # Read last: a revocation that exists although this call deleted one is newer.
     results |= _earlier_results(call) if call.batch.id else {}
@@ -290,7 +298,7 @@ def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
     attempt = partial(_unrevoke, call, targets)
     if limited is None:
         allowance.check_asks_nothing(call.caller)
-        results |= call.groups.run_first_then_rest(groups, attempt, _failure_result)
+        results |= call.groups.run_first_then_rest(groups, attempt)
     else:
         revocation_ids = (each.revocation_id for each in targets.values())
         known = changes.records(call.ports, call.tenant_id, revocation_ids).values()
@@ -304,11 +312,10 @@ def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
             raise
         # Sequential, because all limited writes change one item.
         for group in groups:
-            results |= call.groups.each([group], attempt, _failure_result)
+            results |= call.groups.each([group], attempt)
     missing = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
-    return results | call.groups.each(
-        [missing] if missing else [], partial(_not_revoked_results, call), _failure_result
-    )
+    groups = [missing] if missing else []
+    return results | call.groups.each(groups, partial(_not_revoked_results, call))
 
 
 def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
@@ -451,10 +458,7 @@ def _write(
     details: dict[str, Value],
 ) -> None:
     """Write the changes of some warrants, with the counter, the part and the audit entry."""
-    details |= {"batch_id": call.batch_id, "summary_id": call.summary.id}
-    entry = audit.entry(
-        call.ports, call.caller, action, call.batch_id, settings=call.settings, **details
-    )
+    entry = call.create_entry(action, details)
     part = BatchPart(
         call.batch.action,
         tuple(each.warrant_id for each in records),
@@ -463,8 +467,7 @@ def _write(
     sk = model.part_sk(call.batch.call, entry.address.sk)
     address = model.parts(call.tenant_id, call.batch_id).address(sk)
     amount = len(records) if call.batch.action is BatchAction.REVOKE else -len(records)
-    call.summary.write_with(
-        call.ports.store,
+    call.write(
         *chain.from_iterable(writes),
         *changes.count_changes(call.tenant_id, records[0].warrant_id, amount),
         Put(address, part.to_item(), Expect.ABSENT),

@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from shared import logs
 from shared.authorizer.formats.cutoffs import subject_of
-from shared.errors import InsufficientScope, InvalidRequest, PreconditionFailed
+from shared.errors import InsufficientScope, InvalidRequest
 from shared.model import identifiers, times, warrants
 from shared.model import revocations as model
 from shared.model.callers import Caller, Scope
@@ -27,7 +26,6 @@ from shared.ports.store import (
     Expect,
     Increment,
     Put,
-    Store,
     VersionIs,
     expect_version,
 )
@@ -114,14 +112,13 @@ def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
     # Imported here so that checks and other revocations do not load it.
     from shared.model.identities.providers import IdentityProvider, ProviderUsage, providers  # noqa: PLC0415
 
-    found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
-    stated = [
+    lifetimes = [
         each.token_max_seconds
-        for each in found
+        for each in IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
         if (each.usage, each.issuer) == (ProviderUsage.VERIFY_ONLY, issuer)
     ]
     # A cutoff that leaves the SRL too early would make its tokens valid again.
-    return max(filter(None, stated), default=None) if all(stated) else None
+    return max(filter(None, lifetimes), default=None) if all(lifetimes) else None
 
 
 def fault_of_taking_back(
@@ -153,15 +150,11 @@ def count_unrevoked(tenant_id: str, number: int) -> None:
 
 def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> InvalidRequest | None:
     """Return an error if `expires_at` differs from the signed expiry of the warrant."""
-    if (
-        expires_at is not None
-        and standing.format is WarrantFormat.COSE
-        and expires_at != standing.ends_at
-    ):
-        return InvalidRequest(
-            "warrant_expires_at: differs from the signed expiry; omit it for this warrant."
-        )
-    return None
+    if expires_at in (None, standing.ends_at) or standing.format is not WarrantFormat.COSE:
+        return None
+    return InvalidRequest(
+        "warrant_expires_at: differs from the signed expiry; omit it for this warrant."
+    )
 
 
 def revoke_changes(
@@ -175,13 +168,10 @@ def revoke_changes(
         record.id, at=record.created_at, reason=record.reason, ends_at=ends_at
     )
     warrant_id = record.warrant_id
+    state_address = warrants.warrant_address(tenant_id, warrant_id)
     shard = model.shard_of(tenant_id, warrant_id)
     return [
-        Put(
-            warrants.warrant_address(tenant_id, warrant_id),
-            after.to_item(),
-            expect_version(standing.version),
-        ),
+        Put(state_address, after.to_item(), expect_version(standing.version)),
         Put(shard.address(warrant_id), RevokedWarrant(after.end).to_item(), Expect.ABSENT),
         Put(model.record_address(tenant_id, record.id), record.to_item(), Expect.ABSENT),
         marks.warrant_mark(tenant_id, warrant_id, record.created_at),
@@ -213,11 +203,17 @@ def unrevoke_changes(
     tenant_id: str, standing: WarrantState, record: Revocation, address: Address, now: datetime
 ) -> list[Change]:
     """Return the four or five changes that delete the revocation stored at `address`."""
-    warrant_id = record.warrant_id
+    warrant_id, expected = record.warrant_id, VersionIs(standing.version)
+    state_address = warrants.warrant_address(tenant_id, warrant_id)
+    restored: Change = Put(state_address, standing.without_revocation().to_item(), expected)
+    if standing.key_id is None:
+        # The service did not sign this warrant, so its state has nothing else.
+        restored = Delete(state_address, expected)
     return [
         Delete(address, Expect.PRESENT),
-        _restore_standing(warrants.warrant_address(tenant_id, warrant_id), standing),
-        *_delete_from_shard(tenant_id, warrant_id, standing.end),
+        restored,
+        Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING),
+        *_delete_from_ended(tenant_id, warrant_id, standing.end),
         marks.warrant_mark(tenant_id, warrant_id, now),
     ]
 
@@ -233,10 +229,7 @@ def count_changes(
     counter = model.counter_address(tenant_id, warrant_id)
     amounts = {"count": 0 if is_extension else amount, "changes": abs(amount)}
     # A revocation may have incremented another counter. Only the sum of a shard is read.
-    return [
-        Increment(counter, amounts, Expect.ANYTHING),
-        marks.tenant_mark(tenant_id, warrant_id),
-    ]
+    return [Increment(counter, amounts, Expect.ANYTHING), marks.tenant_mark(tenant_id, warrant_id)]
 
 
 def extension_details(standing: WarrantState, after: WarrantState) -> dict[str, Value]:
@@ -253,55 +246,8 @@ def end_details(expires_at: datetime | None) -> dict[str, Value]:
     return {} if expires_at is None else {"warrant_expires_at": times.format_utc(expires_at)}
 
 
-def _restore_standing(address: Address, standing: WarrantState) -> Put | Delete:
-    """Remove the revocation from a warrant state; delete the item of a foreign warrant.
-
-    A foreign warrant was not signed by the service.
-    """
-    expected = VersionIs(standing.version)
-    if standing.key_id is None:
-        return Delete(address, expected)
-    return Put(address, standing.without_revocation().to_item(), expected)
-
-
-def _delete_from_shard(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
-    """Delete a warrant from its shard, and from the partition of warrants past retention."""
-    listed = Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING)
-    return [listed, *_delete_from_ended(tenant_id, warrant_id, ends_at)]
-
-
 def _delete_from_ended(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
     """Delete a warrant from the partition of warrants past retention."""
     if ends_at is None:
         return []
     return [Delete(srl_records.ended_address(tenant_id, warrant_id, ends_at), Expect.ANYTHING)]
-
-
-@dataclass(slots=True)
-class BatchSummary:
-    """The write of the summary entry, and whether it is known to be stored.
-
-    The first write of the call stores the entry, so other entries can always refer to it.
-    """
-
-    entry: Put
-    is_stored: bool = False
-
-    @property
-    def id(self) -> str:
-        """The identifier of the entry."""
-        return self.entry.address.sk
-
-    def write_with(self, store: Store, *changes: Change) -> None:
-        """Apply the changes, and store the entry in the same write unless it is stored.
-
-        Raises `PreconditionFailed` also if the entry was stored since: by a concurrent write of the
-        call, or by a write with a lost response. Raises `Unavailable`.
-        """
-        own = () if self.is_stored else (self.entry,)
-        try:
-            store.write(*changes, *own)
-        except PreconditionFailed as error:
-            self.is_stored = self.is_stored or self.entry.address in error.lost
-            raise
-        self.is_stored = True

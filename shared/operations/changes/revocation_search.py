@@ -45,17 +45,21 @@ def page(
     position.
     """
     if filters.warrant_id is not None:
-        of_warrant = [] if before else _of_warrant(ports, caller, filters.warrant_id)
-        return _filter_page(of_warrant, filters, limit, has_more=False)
+        of_warrant = [] if before else [_NamedPosition("", filters.warrant_id)]
+        records = _read_by_name(ports, caller, of_warrant)
+        return _filter_page(records, filters, limit, has_more=False)
+    if filters.warrant_prefix is not None and filters.batch_id is None:
+        return _search_by_name(ports, caller, filters, before, limit)
     most = _READ_MOST if filters.are_selective else min(_READ_MOST, limit + 1)
     if filters.batch_id is not None:
-        found = list(
-            islice(revocations_of_batch(ports, caller, filters.batch_id, before), most + 1)
-        )
-        records = _records(ports, caller, found[:most])
+        of_batch = revocations_of_batch(ports, caller, filters.batch_id, before)
+        found = list(islice(of_batch, most + 1))
+        stored = changes.records(ports, caller.tenant_id, (each for _, each in found[:most]))
+        records = [
+            _ReadRecord(position, stored[each][1] if each in stored else None)
+            for position, each in found[:most]
+        ]
         return _filter_page(records, filters, limit, has_more=len(found) > most)
-    if filters.warrant_prefix is not None:
-        return _by_name(ports, caller, filters, before, limit)
     rows, _ = merge_partitions(
         ports,
         model.records(caller.tenant_id),
@@ -85,28 +89,22 @@ def _filter_page(
     return Page(entries, None, last if has_more else None)
 
 
-def _of_warrant(ports: Ports, caller: Caller, warrant_id: str) -> list[_ReadRecord]:
-    standing = changes.standings(ports, caller.tenant_id, [warrant_id])[warrant_id]
-    if standing.revocation_id is None:
-        return []
-    found = changes.records(ports, caller.tenant_id, [standing.revocation_id])
-    return [_ReadRecord(record.id, record) for _, record in found.values()]
-
-
-def _by_name(
+def _search_by_name(
     ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, limit: int
 ) -> Page[Revocation]:
-    """Return a page in order of names; warrants past retention come last.
+    """Return a page in order of names; warrants past retention come last, in order of expiry.
 
-    The first are found by their names. The others are sorted by expiry, so each name is compared.
+    A position is the name of a warrant, or an expiry with a name.
     """
     is_alone = filters == RevocationFilters(warrant_prefix=filters.warrant_prefix)
     most = limit if is_alone else _NAMED_MOST
+    is_ended = position is not None and not position.startswith(BEFORE_WARRANT_IDS)
+    shards = model.shards(caller.tenant_id)
     rows: list[ItemRow] = []
-    if position is None or _is_name(position):
+    if not is_ended:
         rows, _ = merge_partitions(
             ports,
-            model.shards(caller.tenant_id),
+            shards,
             limit=most + 1,
             newest_first=False,
             after=max(filter(None, (position, filters.names_after))),
@@ -114,51 +112,38 @@ def _by_name(
         )
     found, has_more = [_NamedPosition(row.sk, row.sk) for row in rows[:most]], len(rows) > most
     if not has_more:
-        after = None if position is None or _is_name(position) else position
-        ended, has_more = _search_ended(ports, caller, filters, after, most - len(found))
-        found += ended
-    return _filter_page(_of_names(ports, caller, found), filters, limit, has_more=has_more)
+        rows, _ = merge_partitions(
+            ports,
+            [model.ended_partition(each) for each in shards],
+            limit=_READ_MOST + 1,
+            newest_first=False,
+            after=position if is_ended else None,
+        )
+        has_more, room = len(rows) > _READ_MOST, most - len(found)
+        # These are not in order of names, so each name is compared.
+        for row in rows[:_READ_MOST]:
+            name, _ = of_by_end(row.sk)
+            matches = name.startswith(filters.warrant_prefix or "")
+            if matches and not room:
+                has_more = True
+                break
+            room -= matches
+            found.append(_NamedPosition(row.sk, name if matches else None))
+    return _filter_page(_read_by_name(ports, caller, found), filters, limit, has_more=has_more)
 
 
-def _search_ended(
-    ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, most: int
-) -> tuple[list[_NamedPosition], bool]:
-    """Return warrants past retention until `most` match, and whether more follow.
-
-    The name of a warrant that does not match is None.
-    """
-    shards = [model.ended_partition(each) for each in model.shards(caller.tenant_id)]
-    rows, _ = merge_partitions(
-        ports, shards, limit=_READ_MOST + 1, newest_first=False, after=position
-    )
-    found: list[_NamedPosition] = []
-    for row in rows[:_READ_MOST]:
-        name, _ = of_by_end(row.sk)
-        matches = name.startswith(filters.warrant_prefix or "")
-        if matches and not most:
-            return found, True
-        most -= matches
-        found.append(_NamedPosition(row.sk, name if matches else None))
-    return found, len(rows) > _READ_MOST
-
-
-def _of_names(
+def _read_by_name(
     ports: Ports, caller: Caller, positions: Sequence[_NamedPosition]
 ) -> list[_ReadRecord]:
     """Read the records of the warrants that have a name."""
     names = [name for _, name in positions if name is not None]
     standings = changes.standings(ports, caller.tenant_id, names)
     ids = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
-    records = changes.records(ports, caller.tenant_id, ids.values())
+    records = changes.records(ports, caller.tenant_id, ids.values()) if ids else {}
     return [
         _ReadRecord(position, records.get(ids.get(name or "", ""), (None, None))[1])
         for position, name in positions
     ]
-
-
-def _is_name(position: str) -> bool:
-    """Return whether a position is the name of a warrant, not an expiry with a name."""
-    return position.startswith(BEFORE_WARRANT_IDS)
 
 
 def revocations_of_batch(
@@ -179,12 +164,3 @@ def revocations_of_batch(
     for row in ports.store.query(partition, after=part_sk or None):
         ids = BatchPart.from_item(row.item).revocation_ids
         yield from ((f"{row.sk}#{each}", each) for each in ids)
-
-
-def _records(
-    ports: Ports, caller: Caller, positions: Sequence[tuple[str, str]]
-) -> list[_ReadRecord]:
-    records = changes.records(ports, caller.tenant_id, (each for _, each in positions))
-    return [
-        _ReadRecord(position, records.get(each, (None, None))[1]) for position, each in positions
-    ]

@@ -1,6 +1,6 @@
 """Revocations: create, list, get, delete. Check warrants by live records (CHECK-1)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ from shared.model import times, warrants
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION, is_identifier
-from shared.model.items import Address, Item, Partition, Value
+from shared.model.items import Address, Partition, Value
 from shared.model.revocations import Revocation, RevocationFilters, WarrantStatus
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import WarrantState
@@ -28,16 +28,10 @@ from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 from shared.ports.store import Put
 
-
-def _created_again(
-    _ports: Ports, _caller: Caller, outcome: Item, **_: object
-) -> tuple[Revocation, bool]:
-    return Revocation.from_item(outcome), bool(outcome["is_new"])
-
-
 _EVERYTHING: Final = RevocationFilters()
 _CREATED: Final = OutcomeCodec[tuple[Revocation, bool]](
-    lambda created: created[0].to_item() | {"is_new": created[1]}, _created_again
+    lambda created: created[0].to_item() | {"is_new": created[1]},
+    lambda _ports, _caller, item, **_: (Revocation.from_item(item), bool(item["is_new"])),
 )
 
 
@@ -66,8 +60,7 @@ def create(  # noqa: PLR0913
     Raises `InvalidRequest` if `warrant_expires_at` differs from a signed expiry or is not in the
     future. Also raises it if a subject cutoff is more than a day in the future.
     """
-    if caller.limits:
-        allowance.check_warrants(caller, [warrant_id])
+    allowance.check_warrants(caller, [warrant_id])
     changes.check_end(ports, warrant_expires_at)
     if fault := changes.fault_of_cutoff(warrant_id, ports.now()):
         raise fault
@@ -77,18 +70,15 @@ def create(  # noqa: PLR0913
         lambda: _standing(ports, caller, warrant_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
-    existing = _existing(ports, caller, standing)
-    if existing is not None:
+    # If the revocation was deleted between the two reads, the warrant is not revoked.
+    stored = _at(ports, caller, standing.revocation_id) if standing.revocation_id else None
+    if stored is not None:
+        _, existing = stored
         after = standing.revoke_again(warrant_expires_at, existing.compare_maker(caller))
         if after is not standing:
-            entry = _entry(
-                ports,
-                caller,
-                AuditAction.REVOCATION_EXTEND,
-                replace(existing, reason=reason),
-                settings,
-                **changes.extension_details(standing, after),
-            )
+            again, action = replace(existing, reason=reason), AuditAction.REVOCATION_EXTEND
+            details = changes.extension_details(standing, after)
+            entry = _entry(ports, caller, action, again, settings, **details)
             ports.store.write(
                 *changes.revoke_again(caller.tenant_id, standing, after, warrant_id, ports.now()),
                 *changes.count_changes(caller.tenant_id, warrant_id, 1, is_extension=True),
@@ -110,17 +100,11 @@ def create(  # noqa: PLR0913
         token_issuer=issuer,
         token_value=token_value,
     )
+    action, details = AuditAction.REVOCATION_CREATE, changes.end_details(warrant_expires_at)
     ports.store.write(
         *changes.revoke_changes(caller.tenant_id, standing, record, warrant_expires_at),
         *changes.count_changes(caller.tenant_id, warrant_id, 1),
-        _entry(
-            ports,
-            caller,
-            AuditAction.REVOCATION_CREATE,
-            record,
-            settings,
-            **changes.end_details(warrant_expires_at),
-        ),
+        _entry(ports, caller, action, record, settings, **details),
         *keep((record, True)),
     )
     return record, True
@@ -209,10 +193,7 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantStatus:
     An unknown warrant is not revoked. Raises `DataCorrupt`, `Unavailable`: a fault is never
     reported as "not revoked".
     """
-    if caller.limits:
-        allowance.check_warrants(caller, [warrant_id])
-    _check_is_recent(ports, caller)
-    return token_verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
+    return _read_statuses(ports, caller, [warrant_id])[warrant_id]
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
@@ -220,31 +201,24 @@ def check_batch(
     ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantStatus]:
     """Return the revocation status of each warrant, as `check` does."""
-    warrant_ids = list(warrant_ids)
-    if caller.limits:
-        allowance.check_warrants(caller, warrant_ids)
-    _check_is_recent(ports, caller)
-    return token_verdicts(ports, caller.tenant_id, warrant_ids)
+    return _read_statuses(ports, caller, list(warrant_ids))
 
 
-def _check_is_recent(ports: Ports, caller: Caller) -> None:
-    """Raise `Unavailable` on a standby with an expired SRL: replication has stopped (OPS-25)."""
-    if ports.is_in_charge():
-        return
-    if in_force.read_srl_head(ports, caller.tenant_id).expires_at <= ports.now():
+def _read_statuses(
+    ports: Ports, caller: Caller, warrant_ids: Sequence[str]
+) -> dict[str, WarrantStatus]:
+    allowance.check_warrants(caller, warrant_ids)
+    # The SRL of a standby expires if replication has stopped (OPS-25).
+    if (
+        not ports.is_in_charge()
+        and in_force.read_srl_head(ports, caller.tenant_id).expires_at <= ports.now()
+    ):
         raise Unavailable("no data has arrived from the active region for too long")
+    return token_verdicts(ports, caller.tenant_id, warrant_ids)
 
 
 def _standing(ports: Ports, caller: Caller, warrant_id: str) -> WarrantState:
     return WarrantState.of(ports.store.get(warrants.warrant_address(caller.tenant_id, warrant_id)))
-
-
-def _existing(ports: Ports, caller: Caller, standing: WarrantState) -> Revocation | None:
-    if standing.revocation_id is None:
-        return None
-    found = _at(ports, caller, standing.revocation_id)
-    # If the revocation was deleted between the two reads, the warrant is not revoked.
-    return found[1] if found else None
 
 
 def _count(ports: Ports, shard: Partition) -> int:

@@ -19,7 +19,6 @@ from shared.model.revocation_batches import (
     BatchAction,
     BatchOutcome,
     BatchRequest,
-    BatchResult,
     BatchResults,
 )
 from shared.model.unrevoke_manifests import ManifestPart, Member, UnrevokeManifest
@@ -63,10 +62,9 @@ def create(
         )
     records = changes.records(ports, caller.tenant_id, ids)
     members = [records[each][1] for each in sorted(records)]
-    if caller.limits:
-        allowance.check_warrants(caller, (each.warrant_id for each in members))
+    allowance.check_warrants(caller, (each.warrant_id for each in members))
     expires_at = times.truncate_to_second(ports.now() + model.KEPT)
-    made = UnrevokeManifest(
+    manifest = UnrevokeManifest(
         id=ports.new_id(MANIFEST),
         tenant_id=caller.tenant_id,
         unrevoke_batch_id=ports.new_id(BATCH),
@@ -79,27 +77,29 @@ def create(
         expires=int(expires_at.timestamp()),
     )
     puts = list[Put]()
-    for number in range(1, made.parts + 1):
+    for number in range(1, manifest.parts + 1):
         some = members[(number - 1) * model.PART_SIZE : number * model.PART_SIZE]
         part = ManifestPart(
-            tuple(each.id for each in some), tuple(each.warrant_id for each in some), made.expires
+            tuple(each.id for each in some),
+            tuple(each.warrant_id for each in some),
+            manifest.expires,
         )
-        puts.append(Put(made.part_address(number), part.to_item(), Expect.ABSENT))
+        puts.append(Put(manifest.part_address(number), part.to_item(), Expect.ABSENT))
     for start in range(0, len(puts), _PARTS_A_WRITE):
         ports.store.write(*puts[start : start + _PARTS_A_WRITE])
     # Written last, so a manifest always has its parts.
-    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT))
-    return made, [name for name, each in named.items() if each not in records]
+    ports.store.write(Put(manifest.address, manifest.to_item(), Expect.ABSENT))
+    return manifest, [name for name, each in named.items() if each not in records]
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
 def get(ports: Ports, caller: Caller, *, manifest_id: str) -> UnrevokeManifest:
     """Return a manifest. Raises `NotFound`; `InsufficientScope` as `create` does."""
-    found = _find(ports, caller, manifest_id)
+    manifest = _find(ports, caller, manifest_id)
     if caller.limits:
-        for number in range(1, found.parts + 1):
-            allowance.check_warrants(caller, _part(ports, found, number).warrant_ids)
-    return found
+        for number in range(1, manifest.parts + 1):
+            allowance.check_warrants(caller, _part(ports, manifest, number).warrant_ids)
+    return manifest
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
@@ -110,26 +110,25 @@ def members(
 
     Raises the errors of `get` for the members of the page.
     """
-    found = _find(ports, caller, manifest_id)
+    manifest = _find(ports, caller, manifest_id)
     start = int(before or 0)
-    end = min(start + limit, found.count)
+    end = min(start + limit, manifest.count)
     pairs = list[tuple[str, str]]()
     first = start // model.PART_SIZE
     for number in range(first, -(-end // model.PART_SIZE)):
-        part = _part(ports, found, number + 1)
+        part = _part(ports, manifest, number + 1)
         pairs += zip(part.revocation_ids, part.warrant_ids, strict=True)
     skipped = first * model.PART_SIZE
     pairs = pairs[start - skipped : end - skipped]
-    if caller.limits:
-        allowance.check_warrants(caller, (name for _, name in pairs))
+    allowance.check_warrants(caller, (name for _, name in pairs))
     records = changes.records(ports, caller.tenant_id, (each for each, _ in pairs))
-    listed = [
+    page = [
         Member(each, name, records[each][1].created_by, records[each][1].reason)
         if each in records
         else Member(each, name, None, None)
         for each, name in pairs
     ]
-    return Page(listed, found.count, str(end) if end < found.count else None)
+    return Page(page, manifest.count, str(end) if end < manifest.count else None)
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, fresh=True, rate_limited=True)
@@ -141,22 +140,35 @@ def apply(
     A member that changed since has the outcome `NOT_REVOKED`, with the current revocation of its
     warrant. Raises `NotFound`; `ApprovalRequired`, `ApprovalRequested` for the whole manifest.
     """
-    found = _find(ports, caller, manifest_id)
-    if not 1 <= number <= found.parts:
+    manifest = _find(ports, caller, manifest_id)
+    if not 1 <= number <= manifest.parts:
         raise NotFound
     if caller.asks_approval:
-        restoring = changes.restoring(ports, caller, found.id)
-        restoring.request_approval(found, partial(_has_other_makers, ports, found))
-    part = _part(ports, found, number)
+        restoring = changes.restoring(ports, caller, manifest.id)
+        restoring.request_approval(manifest, partial(_has_other_makers, ports, manifest))
+    part = _part(ports, manifest, number)
     batch = BatchRequest(
         BatchAction.UNREVOKE,
         part.revocation_ids,
         reason,
         by_revocation=True,
-        id=found.unrevoke_batch_id,
+        id=manifest.unrevoke_batch_id,
     )
-    applied = revocation_batches.carry_out(ports, caller, batch, subject=found.id)
-    return replace(applied, results=_explain(ports, caller, part, applied.results))
+    applied = revocation_batches.carry_out(ports, caller, batch, subject=manifest.id)
+    names = dict(zip(part.revocation_ids, part.warrant_ids, strict=True))
+    gone = {each.id for each in applied.results if each.outcome is BatchOutcome.NOT_REVOKED}
+    if not gone:
+        # An unnecessary read could fail after the write.
+        return applied
+    warrant_ids = [names[each.id] for each in applied.results if each.id in gone]
+    now = changes.standings(ports, caller.tenant_id, warrant_ids)
+    results = [
+        replace(each, warrant_id=names[each.id], revocation_id=now[names[each.id]].revocation_id)
+        if each.id in gone
+        else each
+        for each in applied.results
+    ]
+    return replace(applied, results=results)
 
 
 def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
@@ -169,29 +181,13 @@ def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
     )
 
 
-def _explain(
-    ports: Ports, caller: Caller, part: ManifestPart, results: Sequence[BatchResult]
-) -> list[BatchResult]:
-    """Add the warrant and its current revocation to each member that changed."""
-    names = dict(zip(part.revocation_ids, part.warrant_ids, strict=True))
-    changed = [names[each.id] for each in results if each.outcome is BatchOutcome.NOT_REVOKED]
-    # An unnecessary read could fail after the write.
-    now = changes.standings(ports, caller.tenant_id, changed) if changed else {}
-    return [
-        replace(each, warrant_id=names[each.id], revocation_id=now[names[each.id]].revocation_id)
-        if each.outcome is BatchOutcome.NOT_REVOKED
-        else each
-        for each in results
-    ]
-
-
 def _find(ports: Ports, caller: Caller, manifest_id: str) -> UnrevokeManifest:
     """Read a manifest of the caller's tenant. Raises `NotFound` if it has expired."""
     partition = model.manifests(caller.tenant_id)
-    found = allowance.find(ports, partition, manifest_id, kind=MANIFEST, record=UnrevokeManifest)
-    if times.has_passed(found.expires_at, ports.now()):
+    manifest = allowance.find(ports, partition, manifest_id, kind=MANIFEST, record=UnrevokeManifest)
+    if times.has_passed(manifest.expires_at, ports.now()):
         raise NotFound
-    return found
+    return manifest
 
 
 def _part(ports: Ports, manifest: UnrevokeManifest, number: int) -> ManifestPart:

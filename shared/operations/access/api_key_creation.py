@@ -86,8 +86,17 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     networks: tuple[str, ...] = (),
     maker: Maker | None = None,
 ) -> tuple[CreatedKey, list[Change]]:
-    """Return a new key, and the changes that store it. The caller writes them."""
+    """Return a new key, and the changes that store it. The caller writes them.
+
+    Raises `InvalidRequest` if a key of this `maker` may not have these networks or this expiry, and
+    `Conflict` if too many people may know its secret.
+    """
     maker = maker or Maker()
+    if maker.networks and {*networks} != {*maker.networks}:
+        only = ", ".join(maker.networks)
+        raise InvalidRequest(
+            f"networks: must be {only}, because the calling key is limited to them."
+        )
     if len(maker.people_ids) > model.PEOPLE_MAX:
         raise Conflict(
             f"More than {model.PEOPLE_MAX} people created or rotated the predecessors of this "
@@ -110,22 +119,22 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         creator_ids=maker.people_ids if maker.creator_ids is None else maker.creator_ids,
         networks=networks,
     )
-    accepted = credential(key, settings, account)
+    latest = find_latest_end(ports, settings, maker, key)
+    if latest is not None and (expires_at is None or expires_at > latest + _SKEW):
+        raise InvalidRequest(
+            f"expires_at: must be {times.format_utc(latest)} or earlier. Keys that people create "
+            f"expire within {settings.person_key_max_days} days (person_key_max_days), and within "
+            f"{PERSON_ADMIN_KEY_MAX_DAYS} days with the scope admin."
+        )
+    accepted, usage = credential(key, settings, account), Usage(digest=key.digest)
+    usage_at = model.usage(key.tenant_id).address(key.id)
+    listings = [account_key_address(account.id, key)] if account else []
     return CreatedKey(key, secret), [
         Put(key.address, key.to_item(), Expect.ABSENT),
         Put(accepted.address, accepted.to_item(), Expect.ABSENT),
-        Put(
-            model.usage(key.tenant_id).address(key.id),
-            Usage(digest=key.digest).to_item(),
-            Expect.ABSENT,
-        ),
+        Put(usage_at, usage.to_item(), Expect.ABSENT),
         Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
-        *(
-            [Put(account_key_address(account.id, key), {"id": key.id}, Expect.ABSENT)]
-            if account
-            else []
-        ),
-        *(Put(each, {"id": key.id}, Expect.ABSENT) for each in key.listings),
+        *(Put(each, {"id": key.id}, Expect.ABSENT) for each in (*listings, *key.listings)),
         *maker.checks,
     ]
 
@@ -185,8 +194,8 @@ def _scopes(ports: Ports, key: ApiKey) -> tuple[Scope, ...]:
     """Return the scopes of a key, from its role if it has one."""
     if key.role is None:
         return key.scopes
-    found = _role(ports, key.tenant_id, key.role)
-    return found.scopes if found else ()
+    role = _role(ports, key.tenant_id, key.role)
+    return role.scopes if role else ()
 
 
 def _role(ports: Ports, tenant_id: str, name: str) -> "Role | None":
@@ -216,26 +225,6 @@ def find_latest_end(
     if Scope.ADMIN in _scopes(ports, key):
         days = min(days, PERSON_ADMIN_KEY_MAX_DAYS)
     return times.truncate_to_second(ports.now()) + timedelta(days=days)
-
-
-def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey) -> None:
-    """Raise `InvalidRequest` if a key created by people would live too long (APIKEY-15)."""
-    latest = find_latest_end(ports, settings, maker, key)
-    if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
-        raise InvalidRequest(
-            f"expires_at: must be {times.format_utc(latest)} or earlier. Keys that people create "
-            f"expire within {settings.person_key_max_days} days (person_key_max_days), and within "
-            f"{PERSON_ADMIN_KEY_MAX_DAYS} days with the scope admin."
-        )
-
-
-def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
-    """Raise `InvalidRequest` unless a key gets the networks of the key that creates it."""
-    if maker.networks and {*networks} != {*maker.networks}:
-        only = ", ".join(maker.networks)
-        raise InvalidRequest(
-            f"networks: must be {only}, because the calling key is limited to them."
-        )
 
 
 def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:

@@ -85,9 +85,12 @@ def guard(
     now = ports.now()
     if not any(key.is_live_admin(now) for key in losing):
         return []
-    ids = {key.id for key in losing}
+    ids, own = {key.id for key in losing}, None
+    if caller.key_id is not None and caller.key_id not in ids:
+        address = model.records(caller.tenant_id).address(caller.key_id)
+        own = ApiKey.from_optional(ports.store.get(address))
     # The caller's own key almost always remains, which avoids reading all keys.
-    stays = _another(ports, caller.tenant_id, _own(ports, caller, ids))
+    stays = _another(ports, caller.tenant_id, [own] if own else [])
     stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
     if stays is None:
         raise Conflict(
@@ -105,14 +108,6 @@ def guard(
 def is_left(ports: Ports, tenant_id: str) -> bool:
     """Return whether the tenant has an admin key that stays accepted for `REMAINING`."""
     return _another(ports, tenant_id, _all(ports, tenant_id, set())) is not None
-
-
-def _own(ports: Ports, caller: Caller, losing: set[str]) -> list[ApiKey]:
-    """Return the caller's own API key, unless it is in `losing`."""
-    if caller.key_id is None or caller.key_id in losing:
-        return []
-    item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
-    return [] if item is None else [ApiKey.from_item(item)]
 
 
 def _all(ports: Ports, tenant_id: str, losing: set[str]) -> Iterator[ApiKey]:

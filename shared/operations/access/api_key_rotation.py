@@ -64,27 +64,30 @@ def rotate(
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
     maker = _find_maker(ports, caller, key)
     latest = api_key_creation.find_latest_end(ports, settings, maker, key)
-    end = _end(ports, caller, key, expires_at, now, latest)
-    api_key_creation.check_networks(maker, key.networks)
+    allowance.check_end(ports, expires_at)
+    if expires_at is None:
+        if key.expires_at is not None:
+            lifetime = key.expires_at - times.truncate_to_second(key.created_at)
+            expires_at = now + min(lifetime, _LAST - now)
+        if latest is not None:
+            expires_at = min(expires_at or latest, latest)
+    api_key_creation.check_outlives(caller, expires_at)
     created, changes = api_key_creation.creation(
         ports,
         settings,
         name=key.name,
         scopes=key.scopes,
-        expires_at=end,
+        expires_at=expires_at,
         account=account,
         role=key.role,
         networks=key.networks,
         maker=maker,
     )
-    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
     details = changed_details(key.name, None, created.api_key)
-    rotated, joined = (
-        RotatedKey(created, ending, until),
-        api_key_creation.account_key_count_changes(account),
-    )
+    rotated = RotatedKey(created, ending, until)
+    joined = api_key_creation.account_key_count_changes(account)
     taken = api_key_creation.admin_key_approval_changes(
         ports, caller, created.api_key, details, predecessor=key
     )
@@ -93,7 +96,7 @@ def rotate(
         *taken,
         # Conflicts with a concurrent write that disables the account.
         *joined,
-        *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
+        *_guard(ports, caller, key, max(until, expires_at or _LAST), [*joined, *maker.checks]),
         *_expiry_changes(key, ending, api_key_creation.credential(ending, settings, account)),
         *srl_records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(
@@ -130,26 +133,6 @@ def _check_rotates(key: ApiKey, now: datetime) -> None:
         raise InvalidState("The API key is revoked; create another one.")
     if times.has_passed(key.expires_at, now):
         raise InvalidState("The API key has expired; create another one.")
-
-
-def _end(
-    ports: Ports,
-    caller: Caller,
-    key: ApiKey,
-    expires_at: datetime | None,
-    now: datetime,
-    latest: datetime | None,
-) -> datetime | None:
-    """Return the checked expiry of the new key; by default at most `latest`."""
-    allowance.check_end(ports, expires_at)
-    if expires_at is None:
-        if key.expires_at is not None:
-            lifetime = key.expires_at - times.truncate_to_second(key.created_at)
-            expires_at = now + min(lifetime, _LAST - now)
-        if latest is not None:
-            expires_at = min(expires_at or latest, latest)
-    api_key_creation.check_outlives(caller, expires_at)
-    return expires_at
 
 
 def _guard(

@@ -13,7 +13,7 @@ from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
-from shared.model.items import Address, Item, Partition
+from shared.model.items import Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_creation, api_key_end
@@ -25,7 +25,7 @@ from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, PageQueryPlan, count
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
+from shared.ports.store import Change, Delete, Expect, Increment, VersionIs
 
 _MAKERS: Final = (PERSON, SERVICE_ACCOUNT, API_KEY)
 
@@ -80,12 +80,26 @@ def page(
             return Page([], 0, None)
         listed = model.made_by(caller.tenant_id, maker_id)
         return _page_of(ports, caller, listed, ports.store.count(listed), before, limit)
-    if account_id is None:
-        return _page_of_all(ports, caller, before, limit)
-    try:
-        return page_of_account(ports, caller, account_id=account_id, before=before, limit=limit)
-    except NotFound:
-        return Page([], 0, None)
+    if account_id is not None:
+        try:
+            return page_of_account(ports, caller, account_id=account_id, before=before, limit=limit)
+        except NotFound:
+            return Page([], 0, None)
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    (keys, next_before), rows, total = ports.gather(
+        lambda: PageQueryPlan(records, ApiKey.from_item, before, limit).run(ports),
+        lambda: [*ports.store.query(usage_of, before=before, newest_first=True, limit=limit)],
+        lambda: count(ports, model.count_address(caller.tenant_id)),
+    )
+    # A usage has the same identifier as its key.
+    usages = {row.sk: row.item for row in rows}
+    # Keys may have been created or deleted between the two queries: read the missing ones.
+    missing = [usage_of.address(key.id) for key in keys if key.id not in usages]
+    if missing:
+        usages |= {place.sk: item for place, item in ports.store.get_many(missing).items()}
+    # The usage of a key is deleted with the key.
+    pairs = [(key, Usage.from_item(usages[key.id])) for key in keys if key.id in usages]
+    return Page(pairs, total, next_before)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -102,8 +116,8 @@ def _page_of(
     ports: Ports, caller: Caller, partition: Partition, total: int, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     """Return a page of the keys with identifiers in a partition."""
-    found = ports.store.query(partition, before=before, newest_first=True, limit=limit + 1)
-    ids = [entry.sk for entry in found]
+    rows = ports.store.query(partition, before=before, newest_first=True, limit=limit + 1)
+    ids = [row.sk for row in rows]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
     keys = [
@@ -116,28 +130,6 @@ def _page_of(
         if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
-    return Page(keys, total, next_before)
-
-
-def _page_of_all(
-    ports: Ports, caller: Caller, before: str | None, limit: int
-) -> Page[tuple[ApiKey, Usage]]:
-    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
-    (found, next_before), usages, total = ports.gather(
-        lambda: PageQueryPlan(records, ApiKey.from_item, before, limit).run(ports),
-        lambda: _usages(ports, usage_of, before=before, limit=limit),
-        lambda: count(ports, model.count_address(caller.tenant_id)),
-    )
-    # Keys may have been created or deleted between the two queries: read the missing ones.
-    missed = [usage_of.address(key.id) for key in found if usage_of.address(key.id) not in usages]
-    if missed:
-        usages |= ports.store.get_many(missed)
-    keys = [
-        (key, Usage.from_item(usages[usage_of.address(key.id)]))
-        for key in found
-        # The usage of a key is deleted with the key.
-        if usage_of.address(key.id) in usages
-    ]
     return Page(keys, total, next_before)
 
 
@@ -171,7 +163,6 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, service_account_id)
     maker = api_key_creation.find_maker(ports, caller)
-    api_key_creation.check_networks(maker, networks)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -183,12 +174,9 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         networks=networks,
         maker=maker,
     )
-    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     details = changed_details(name, None, created.api_key)
-    key_id = created.api_key.id
-    entry = audit.entry(
-        ports, caller, AuditAction.API_KEY_CREATE, key_id, settings=settings, **details
-    )
+    action, key_id = AuditAction.API_KEY_CREATE, created.api_key.id
+    entry = audit.entry(ports, caller, action, key_id, settings=settings, **details)
     taken = api_key_creation.admin_key_approval_changes(ports, caller, created.api_key, details)
     ports.store.write(
         *changes,
@@ -229,7 +217,15 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
     """
     key = _find(ports, caller, key_id)
-    leaving = _leave_account(key)
+    leaving = list[Change]()
+    if key.service_account_id is not None:
+        account_at = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
+        owned_at = api_key_creation.account_key_address(key.service_account_id, key)
+        leaving = [
+            Increment(account_at, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
+            Delete(owned_at, Expect.PRESENT),
+        ]
+    details = changed_details(key.name, key, None)
     ports.store.write(
         Delete(key.address, VersionIs(key.version)),
         *api_key_end.deletion_changes(key),
@@ -242,37 +238,12 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         *srl_records.tombstone_changes(
             key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
         ),
-        _entry(ports, caller, AuditAction.API_KEY_DELETE, key, None),
+        audit.entry(ports, caller, AuditAction.API_KEY_DELETE, key.id, settings=None, **details),
     )
 
 
 def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
     return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
-
-
-def _entry(
-    ports: Ports, caller: Caller, action: AuditAction, old: ApiKey, new: ApiKey | None
-) -> Put:
-    details = changed_details(old.name, old, new)
-    return audit.entry(ports, caller, action, old.id, settings=None, **details)
-
-
-def _usages(
-    ports: Ports, partition: Partition, *, before: str | None, limit: int
-) -> dict[Address, Item]:
-    """Read the usages of a page of keys. A usage has the same identifier as its key."""
-    entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
-    return {partition.address(entry.sk): entry.item for entry in entries}
-
-
-def _leave_account(key: ApiKey) -> list[Change]:
-    if key.service_account_id is None:
-        return []
-    account = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
-    return [
-        Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
-        Delete(api_key_creation.account_key_address(key.service_account_id, key), Expect.PRESENT),
-    ]
 
 
 @dataclass(frozen=True, slots=True)

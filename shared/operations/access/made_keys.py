@@ -38,7 +38,16 @@ def disable_person(
     person = people.disable(ports, caller, person_id=person_id)
     # After this, every key that the person made before is visible. A later key is refused.
     wait_for_writes()
-    active = _find_active(ports, person)
+    # The accepted keys of the account at any provider of its issuer, oldest first.
+    accounts = people.find_same_account(ports, person.tenant_id, *person.account)
+    records, now = model.records(person.tenant_id), ports.now()
+    items = ports.store.get_many(
+        records.address(row.sk)
+        for maker_id in {person.id, *(each.id for each in accounts)}
+        for row in ports.store.query(model.made_by(person.tenant_id, maker_id))
+    )
+    keys = sorted(map(ApiKey.from_item, items.values()), key=lambda each: each.id)
+    active = [each for each in keys if each.is_live(now)]
     if made_keys is MadeKeys.KEEP or not active:
         return DisabledPerson(person, 0, len(active))
     # The calling key ends last, because it may have to repeat the request.
@@ -59,16 +68,3 @@ def disable_person(
         raise Conflict(f"{refusal} {done}")
     # None of these keys has made another key since (`api_key_creation.find_maker`).
     return DisabledPerson(person, ended, len(active) - ended)
-
-
-def _find_active(ports: Ports, person: Person) -> list[ApiKey]:
-    """Return the accepted keys of the account at any provider of its issuer, oldest first."""
-    same = people.find_same_account(ports, person.tenant_id, *person.account)
-    records, now = model.records(person.tenant_id), ports.now()
-    items = ports.store.get_many(
-        records.address(row.sk)
-        for made_by in {person.id, *(each.id for each in same)}
-        for row in ports.store.query(model.made_by(person.tenant_id, made_by))
-    )
-    keys = sorted(map(ApiKey.from_item, items.values()), key=lambda each: each.id)
-    return [each for each in keys if each.is_live(now)]

@@ -17,8 +17,8 @@ from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_end
+from shared.operations.access.api_key_creation import find_account
 from shared.operations.base import allowance, audit, tenants
-from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation, wait_for_writes
 from shared.operations.base.paging import Page, PageQueryPlan, count, newest
@@ -44,7 +44,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     """Return an account of the tenant. Raises `NotFound`."""
-    return _find(ports, caller, account_id)
+    return find_account(ports, caller, account_id)
 
 
 @idempotent(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
@@ -105,7 +105,7 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
 
     Its name cannot be used again, because revocations and audit entries name accounts by e-mail.
     """
-    account = _find(ports, caller, account_id)
+    account = find_account(ports, caller, account_id)
     if account.api_key_count:
         raise Conflict("The service account owns API keys; delete them first.")
     ports.store.write(
@@ -144,15 +144,10 @@ def creation(account: ServiceAccount) -> list[Change]:
     ]
 
 
-def _find(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
-    accounts = model.accounts(caller.tenant_id)
-    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
-
-
 def _switch(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], account_id: str, target: AccountStatus
 ) -> ServiceAccount:
-    account = _find(ports, caller, account_id)
+    account = find_account(ports, caller, account_id)
     if account.status is target:
         allowance.check_asks_nothing(caller)
         return account
@@ -160,7 +155,10 @@ def _switch(
     # account first. After this, all keys of this account version are visible in their current
     # state.
     wait_for_writes()
-    keys = _keys(ports, account)
+    owned = ports.store.query(api_keys.owned_by(account.tenant_id, account.id))
+    records = api_keys.records(account.tenant_id)
+    items = ports.store.get_many(records.address(row.sk) for row in owned)
+    keys = [ApiKey.from_item(item) for item in items.values()]
     switched = replace(account, status=target, version=account.version + 1)
     details = changed_details(account.name, account, switched)
     if target is AccountStatus.DISABLED:
@@ -175,10 +173,16 @@ def _switch(
             version=account.version,
             is_needed=_gives_admin(ports, account, keys),
         )
+    # A revoked key has no credential, so enabling does not restore it.
+    items = ports.store.get_many(api_keys.credential_address(key.digest) for key in keys)
+    is_disabled = target is AccountStatus.DISABLED
+    credentials = (
+        replace(Credential.from_item(item), disabled=is_disabled) for item in items.values()
+    )
     ports.store.write(
         # If a key of the account is created or deleted concurrently, the version differs.
         Put(account.address, switched.to_item(), VersionIs(account.version)),
-        *_credentials(ports, keys, is_disabled=target is AccountStatus.DISABLED),
+        *(Put(each.address, each.to_item(), Expect.PRESENT) for each in credentials),
         *checks,
         *srl_records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(ports, caller, _SWITCHED[target], account.id, settings=None, **details),
@@ -187,29 +191,13 @@ def _switch(
     return switched
 
 
-def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
-    owned = api_keys.owned_by(account.tenant_id, account.id)
-    records = api_keys.records(account.tenant_id)
-    items = ports.store.get_many(records.address(entry.sk) for entry in ports.store.query(owned))
-    return [ApiKey.from_item(item) for item in items.values()]
-
-
 def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> bool:
     """Return whether a key or a program's role mapping gives an account the scope `admin`."""
     live = [each for each in keys if each.is_live(ports.now())]
-    found = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
-    mappings = [each for source in found for each in source.role_mapping_list]
-    named = {each.role for each in mappings if each.service_account == account.name}
-    named |= {each.role for each in live if each.role is not None}
+    sources = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
+    mappings = [each for source in sources for each in source.role_mapping_list]
+    names = {each.role for each in mappings if each.service_account == account.name}
+    names |= {each.role for each in live if each.role is not None}
     known = roles.of_tenant(ports, account.tenant_id)
-    given = [each.scopes for each in live] + [known[each].scopes for each in named & known.keys()]
-    return any(Scope.ADMIN in each for each in given)
-
-
-def _credentials(ports: Ports, keys: list[ApiKey], *, is_disabled: bool) -> list[Change]:
-    # A revoked key has no credential, so enabling does not restore it.
-    items = ports.store.get_many(api_keys.credential_address(key.digest) for key in keys)
-    return [
-        Put(each.address, replace(each, disabled=is_disabled).to_item(), Expect.PRESENT)
-        for each in map(Credential.from_item, items.values())
-    ]
+    scopes = [each.scopes for each in live] + [known[each].scopes for each in names & known.keys()]
+    return any(Scope.ADMIN in each for each in scopes)

@@ -8,7 +8,9 @@ from functions.signing_keys import schemas
 from shared.model import signing_keys
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists.signers import SrlSignerStatus
-from shared.operations.changes.trust_bundle import BundleRevision, KeyPage
+from shared.model.trust_bundle import TrustedKey
+from shared.operations.base.paging import Page
+from shared.operations.changes.trust_bundle import BundleRevision
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -121,13 +123,13 @@ class TrustBundle(ResponseBody):
     cursor: NextCursor
 
     @classmethod
-    def page(cls, of: BundleRevision, page: KeyPage, pager: CursorCodec) -> Self:
+    def page(cls, of: BundleRevision, page: Page[TrustedKey], pager: CursorCodec) -> Self:
         """Return the body for a page of keys."""
         signers = of.srl_signers if pager.cursor is None else []
         return cls(
             tenant_id=pager.caller.tenant_id,
             revision=of.name,
-            keys=[TrustedKeyFields.of(each) for each in page.keys],
+            keys=[TrustedKeyFields.of(each) for each in page.entries],
             srl_signers=[TrustedSigner.of(each) for each in signers],
             cursor=pager.cursor_after(page.next_before),
         )

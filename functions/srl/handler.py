@@ -156,7 +156,7 @@ async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> schemas.S
     pages = CursorCodec(request.caller, cursor, "srl/keys")
     page = request.run(list_signers.page, before=pages.position)
     return schemas.SrlKeyList(
-        keys=[schemas.SrlKey.of(each) for each in page.signers],
+        keys=[schemas.SrlKey.of(each) for each in page.entries],
         cursor=pages.cursor_after(page.next_before),
     )
 

@@ -10,7 +10,6 @@ from shared.errors import DataCorrupt, NotFound
 from shared.model import feed as model
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.items import ItemRow
 from shared.model.lists.head import SrlHead, StoredBody, history_address, sha256_of
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, unpublished
@@ -56,10 +55,10 @@ def news(
     """
     if known_head is not None and after_sequence == known_head.sequence:
         return FeedPage(known_head, [])
-    return reread(lambda: _news(ports, caller.tenant_id, after_sequence))
+    return reread(lambda: _read_page(ports, caller.tenant_id, after_sequence))
 
 
-def _news(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
+def _read_page(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
     bound = None if after_sequence is None else model.entry_sk(after_sequence)
     # The feed head sorts after all entries, so it comes first.
     rows = ports.store.query(model.feed_partition(tenant_id), after=bound, newest_first=True)
@@ -73,20 +72,8 @@ def _news(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
         if after_sequence is None or after_sequence < newest.broke_at <= base
         else after_sequence
     )
-    entries = _run(rows, newest, start)
-    if start < newest.sequence - len(entries) < base:
-        # The entries do not reach back to the start, so entries that the base covers are useless.
-        del entries[newest.sequence - base :]
-    return FeedPage(newest, entries[::-1])
-
-
-def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
-    """Return the entries from `newest` down to the entry after `start`, as far as they fit.
-
-    The result ends sooner if an older entry was removed. Raises `DataCorrupt` if an entry is
-    missing that must exist.
-    """
-    found, size = list[bytes](), 0
+    # The entries from the newest down to the entry after `start`, as far as they fit.
+    entries, size = list[bytes](), 0
     for sequence in range(newest.sequence, start, -1):
         sk = model.entry_sk(sequence)
         # Skips entries that were written after the feed head was read.
@@ -94,15 +81,19 @@ def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
         entry = StoredEntry.from_item(row.item).entry if row and row.sk == sk else None
         if entry is None:
             # After a restore, the sequence jumps before a discontinuity that no base covers yet.
-            is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
+            is_jump = entries[-1:] == [FeedEntry(sequence + 1).encode()]
             if sequence > newest.base.sequence and not is_jump:
                 raise DataCorrupt(f"feed entry {sequence} is missing")
+            # An older entry was removed.
             break
         size += -(-len(entry) // 3) * 4 + len('"",')
         if size > ENTRIES_BYTES_MAX:
             break
-        found.append(entry)
-    return found
+        entries.append(entry)
+    if start < newest.sequence - len(entries) < base:
+        # The entries do not reach back to the start, so entries that the base covers are useless.
+        del entries[newest.sequence - base :]
+    return FeedPage(newest, entries[::-1])
 
 
 class StoredBase(NamedTuple):

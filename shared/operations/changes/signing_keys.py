@@ -1,7 +1,6 @@
 """Signing keys: create, get, rotate, suspend, enable (KEY-6)."""
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -79,9 +78,31 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     maximum number of keys.
     """
     allowance.check_end(ports, expires_at)
-    parent = _parent(ports, caller, type_, parent_id)
-    _check_quota(ports, caller.tenant_id)
-    key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
+    parent = _find_parent(ports, caller, type_, parent_id)
+    living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
+    names = [model.count_name(each, status) for each in SigningKeyType for status in living]
+    if count(ports, model.counts_address(caller.tenant_id), names=names) >= model.KEYS_MAX:
+        raise Conflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")
+    if parent is not None and parent.expires_at is not None:
+        if expires_at is not None and expires_at > parent.expires_at:
+            raise InvalidRequest("expires_at: must not be later than the expiry of the parent.")
+        expires_at = expires_at or parent.expires_at
+    key_id, now = ports.new_id(SIGNING_KEY), ports.now()
+    public_key, sealed = seals.create(ports, SigningKey, caller.tenant_id, key_id)
+    key = SigningKey(
+        id=key_id,
+        tenant_id=caller.tenant_id,
+        type=type_,
+        name=name,
+        status=KeyStatus.ACTIVE,
+        parent_id=parent.id if parent else None,
+        ancestors=(parent.id, *parent.ancestors) if parent else (),
+        public_key=public_key,
+        created_at=now,
+        version_created_at=now,
+        expires_at=expires_at,
+        sealed_seed=sealed,
+    )
     key = key if parent is None else _certify_version(ports, key, parent)
     ports.store.write(
         Put(key.address, key.to_item(), Expect.ABSENT),
@@ -143,11 +164,7 @@ def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str
 
     Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
     """
-
-    def apply(key: SigningKey) -> SigningKey:
-        return key.suspend(ports.now())
-
-    return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED, apply)
+    return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED)
 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
@@ -156,7 +173,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
 
     Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
     """
-    return _move(ports, caller, keep, key_id, KeyStatus.ACTIVE, SigningKey.enable)
+    return _move(ports, caller, keep, key_id, KeyStatus.ACTIVE)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
@@ -179,18 +196,13 @@ def count_change(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
 
 
 def _move(
-    ports: Ports,
-    caller: Caller,
-    keep: Keep[SigningKey],
-    key_id: str,
-    target: KeyStatus,
-    change: Callable[[SigningKey], SigningKey],
+    ports: Ports, caller: Caller, keep: Keep[SigningKey], key_id: str, target: KeyStatus
 ) -> SigningKey:
     key = find_key(ports, caller, key_id)
     if key.status is target:
         return key
     _check_transition(key, target)
-    moved = change(key)
+    moved = key.enable() if target is KeyStatus.ACTIVE else key.suspend(ports.now())
     ports.store.write(
         Put(key.address, moved.to_item(), VersionIs(key.version)),
         count_change(caller.tenant_id, (key, -1), (moved, 1)),
@@ -208,7 +220,7 @@ def _check_transition(key: SigningKey, target: KeyStatus) -> None:
         raise InvalidState(f"The key is {key.status}; this action requires a key that is {states}.")
 
 
-def _parent(
+def _find_parent(
     ports: Ports, caller: Caller, type_: SigningKeyType, parent_id: str | None
 ) -> SigningKey | None:
     allowed = PARENTS[type_]
@@ -221,51 +233,14 @@ def _parent(
     try:
         parent = find_key(ports, caller, parent_id)
     except NotFound:
-        raise InvalidRequest(_PARENT_ALLOWED) from None
-    if parent.type not in allowed:
-        raise InvalidRequest(_PARENT_ALLOWED)
+        parent = None
+    if parent is None or parent.type not in allowed:
+        raise InvalidRequest("parent_id: must be the identifier of a root or issuer key.")
     if parent.status is not KeyStatus.ACTIVE or parent.has_expired(ports.now()):
         raise InvalidState("The parent must be active and unexpired.")
     if len(parent.ancestors) >= model.ANCESTORS_MAX:
         raise Conflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
     return parent
-
-
-_PARENT_ALLOWED = "parent_id: must be the identifier of a root or issuer key."
-
-
-def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime | None:
-    if parent is None or parent.expires_at is None:
-        return expires_at
-    if expires_at is not None and expires_at > parent.expires_at:
-        raise InvalidRequest("expires_at: must not be later than the expiry of the parent.")
-    return expires_at or parent.expires_at
-
-
-def _new(
-    ports: Ports,
-    caller: Caller,
-    type_: SigningKeyType,
-    name: str,
-    parent: SigningKey | None,
-    expires_at: datetime | None,
-) -> SigningKey:
-    key_id, now = ports.new_id(SIGNING_KEY), ports.now()
-    public_key, sealed = seals.create(ports, SigningKey, caller.tenant_id, key_id)
-    return SigningKey(
-        id=key_id,
-        tenant_id=caller.tenant_id,
-        type=type_,
-        name=name,
-        status=KeyStatus.ACTIVE,
-        parent_id=parent.id if parent else None,
-        ancestors=(parent.id, *parent.ancestors) if parent else (),
-        public_key=public_key,
-        created_at=now,
-        version_created_at=now,
-        expires_at=expires_at,
-        sealed_seed=sealed,
-    )
 
 
 def _certify_version(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
@@ -275,13 +250,6 @@ def _certify_version(ports: Ports, key: SigningKey, signer: SigningKey) -> Signi
     except SeedUnavailable:
         # The next trust document covers the key.
         return key
-
-
-def _check_quota(ports: Ports, tenant_id: str) -> None:
-    living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
-    names = [model.count_name(type_, status) for type_ in SigningKeyType for status in living]
-    if count(ports, model.counts_address(tenant_id), names=names) >= model.KEYS_MAX:
-        raise Conflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")
 
 
 class ListedKey(NamedTuple):

@@ -24,7 +24,7 @@ from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
 from shared.model.identities.approvals import ProtectedAction
-from shared.model.items import Item, Value
+from shared.model.items import Item
 from shared.model.lists.content import revoked_ids
 from shared.model.lists.head import SrlHead, head_address, version_prefix
 from shared.model.records import integer
@@ -34,7 +34,7 @@ from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, o
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
-from shared.ports.store import Change, Expect, Put, VersionIs
+from shared.ports.store import Expect, Put, VersionIs
 
 _ORDER_BYTES: Final = 32
 # How long a replaced status list stays on one machine. A request may be about to read it.
@@ -74,24 +74,17 @@ def create(
         raise Conflict(f"The tenant has {LISTS_MAX} status lists; use one of them.")
     order = secrets.token_bytes(_ORDER_BYTES)
     uri = f"{url}{model.PATH}/{list_id}"
-    made = StatusList(list_id, caller.tenant_id, name, uri, ports.now(), order)
+    status_list = StatusList(list_id, caller.tenant_id, name, uri, ports.now(), order)
     signer = (before or _new_signer(ports, caller.tenant_id)).signing(list_id)
+    action = AuditAction.STATUS_LIST_CREATE
     ports.store.write(
-        Put(made.address, made.to_item(), Expect.ABSENT),
+        Put(status_list.address, status_list.to_item(), Expect.ABSENT),
         _put_signer(signer, before),
         *([marks.trust_mark(caller.tenant_id)] if before is None else ()),
-        audit.entry(
-            ports,
-            caller,
-            AuditAction.STATUS_LIST_CREATE,
-            list_id,
-            name=name,
-            uri=uri,
-            key_id=signer.id,
-        ),
-        *keep(made),
+        audit.entry(ports, caller, action, list_id, name=name, uri=uri, key_id=signer.id),
+        *keep(status_list),
     )
-    return made
+    return status_list
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -104,10 +97,6 @@ def every(ports: Ports, caller: Caller) -> list[StatusList]:
     return [StatusList.from_item(found[each]) for each in addresses if each in found]
 
 
-def _kept_allocation(allocation: Allocation) -> Item:
-    return {"first": allocation.first, "count": allocation.count}
-
-
 def _restore_result(
     ports: Ports, caller: Caller, outcome: Item, *, list_id: str, **_: Any
 ) -> Allocation:
@@ -115,7 +104,12 @@ def _restore_result(
     return Allocation(found, integer(outcome, "first"), integer(outcome, "count"))
 
 
-@idempotent(Scope.ADMIN, keeps=OutcomeCodec(_kept_allocation, _restore_result))
+_ALLOCATED: Final = OutcomeCodec[Allocation](
+    lambda allocation: {"first": allocation.first, "count": allocation.count}, _restore_result
+)
+
+
+@idempotent(Scope.ADMIN, keeps=_ALLOCATED)
 def allocate(
     ports: Ports, caller: Caller, keep: Keep[Allocation], *, list_id: str, count: int
 ) -> Allocation:
@@ -128,14 +122,14 @@ def allocate(
         left = before.size - before.allocated
         raise ListFull(f"The status list has {left} entries left; create another status list.")
     after = before.allocating(count)
-    made = Allocation(before, before.allocated, count)
+    allocation = Allocation(before, before.allocated, count)
     action, allocated = AuditAction.STATUS_LIST_ALLOCATE, after.allocated
     ports.store.write(
         Put(after.address, after.to_item(), VersionIs(before.version)),
         audit.entry(ports, caller, action, list_id, count=count, allocated=allocated),
-        *keep(made),
+        *keep(allocation),
     )
-    return made
+    return allocation
 
 
 @idempotent(Scope.ADMIN, keeps=of_record(StatusSigner, but=("sealed_seed",)))
@@ -147,30 +141,30 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
     before = _signer(ports, caller.tenant_id)
     if before is None:
         raise NotFound("There is no status list yet.")
-    taken = _approval_changes(ports, caller, before)
+    # Imported here so that reads of status lists do not load it.
+    from shared.operations.identities import protected_acts  # noqa: PLC0415
+
+    taken = protected_acts.approval_changes(
+        ports,
+        caller,
+        ProtectedAction.ROTATE_STATUS_SIGNER,
+        before.id,
+        {"replaced": before.id},
+        version=before.version,
+    )
     new = _new_signer(ports, caller.tenant_id)
-    made = replace(new, lists=before.lists, version=before.version + 1)
+    after = replace(new, lists=before.lists, version=before.version + 1)
     entry = audit.entry(
         ports,
         caller,
         AuditAction.STATUS_LIST_ROTATE_KEY,
-        made.id,
-        public_key=made.public_key,
+        after.id,
+        public_key=after.public_key,
         replaced=before.id,
     )
     mark = marks.trust_mark(caller.tenant_id)
-    ports.store.write(_put_signer(made, before), mark, entry, *taken, *keep(made))
-    return made
-
-
-def _approval_changes(ports: Ports, caller: Caller, previous: StatusSigner) -> list[Change]:
-    # Imported here so that reads of status lists do not load it.
-    from shared.operations.identities import protected_acts  # noqa: PLC0415
-
-    action, details = ProtectedAction.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=previous.id)
-    return protected_acts.approval_changes(
-        ports, caller, action, previous.id, details, version=previous.version
-    )
+    ports.store.write(_put_signer(after, before), mark, entry, *taken, *keep(after))
+    return after
 
 
 def signer_of(ports: Ports, list_id: str) -> StatusSigner:
@@ -178,7 +172,7 @@ def signer_of(ports: Ports, list_id: str) -> StatusSigner:
 
     Raises `NotFound`, `DataCorrupt`, `Unavailable`.
     """
-    return _found_signer(_signer(ports, _list(ports, list_id).tenant_id))
+    return _check_signer(_signer(ports, _list(ports, list_id).tenant_id))
 
 
 def look(ports: Ports, list_id: str) -> StatusListContent:
@@ -215,18 +209,16 @@ def make(ports: Ports, list_id: str) -> tuple[StatusListContent, bytes]:
 
 
 def _projection(ports: Ports, status_list: StatusList) -> StatusListContent:
-    of_list, of_signer = (
-        head_address(status_list.tenant_id),
-        model.signer_address(status_list.tenant_id),
-    )
-    items = ports.store.get_many([of_list, of_signer])
-    if of_list not in items:
+    head_at = head_address(status_list.tenant_id)
+    signer_at = model.signer_address(status_list.tenant_id)
+    items = ports.store.get_many([head_at, signer_at])
+    if head_at not in items:
         raise DataCorrupt("a tenant has no published SRL")
-    signer = StatusSigner.from_item(items[of_signer]) if of_signer in items else None
-    made = StatusListContent(status_list, SrlHead.from_item(items[of_list]), _found_signer(signer))
-    if not made.seconds_left(ports.now()):
+    signer = _check_signer(StatusSigner.from_optional(items.get(signer_at)))
+    content = StatusListContent(status_list, SrlHead.from_item(items[head_at]), signer)
+    if not content.seconds_left(ports.now()):
         raise Unavailable("the Signed Revocation List has expired")
-    return made
+    return content
 
 
 def _list(ports: Ports, list_id: str) -> StatusList:
@@ -248,7 +240,7 @@ def _signer(ports: Ports, tenant_id: str) -> StatusSigner | None:
     return StatusSigner.from_optional(ports.store.get(model.signer_address(tenant_id)))
 
 
-def _found_signer(signer: StatusSigner | None) -> StatusSigner:
+def _check_signer(signer: StatusSigner | None) -> StatusSigner:
     if signer is None:
         raise DataCorrupt("a tenant with status lists has no status signer")
     return signer

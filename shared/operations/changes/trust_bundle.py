@@ -14,6 +14,7 @@ from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.trust_bundle import TrustedKey
 from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page
 from shared.operations.lists import records, signers
 from shared.ports import Ports
 
@@ -25,14 +26,6 @@ class BundleRevision:
     name: str
     srl_signers: list[SrlSigner]
     has_revoked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPage:
-    """A page of keys. `next_before` is the `before` of the next page, or None on the last page."""
-
-    keys: list[TrustedKey]
-    next_before: str | None
 
 
 @operation(*Scope)
@@ -56,7 +49,9 @@ def revision(ports: Ports, caller: Caller) -> BundleRevision:
 
 
 @operation(*Scope)
-def page(ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None) -> KeyPage:
+def page(
+    ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None
+) -> Page[TrustedKey]:
     """Return a page of the tenant's keys and their superseded versions, newest first (TRUST-1).
 
     Omits a version without a public key, which only a repair leaves. Raises `DataCorrupt`,
@@ -74,6 +69,5 @@ def page(ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None
     markers = records.read_revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
     shown, revoked = found[: model.PAGE], frozenset(markers)
     position = shown[-1].id if len(found) > model.PAGE else None
-    return KeyPage(
-        [TrustedKey.of(each, markers=revoked) for each in shown if each.public_key], position
-    )
+    keys = [TrustedKey.of(each, markers=revoked) for each in shown if each.public_key]
+    return Page(keys, None, position)

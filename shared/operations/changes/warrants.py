@@ -57,15 +57,13 @@ class SignedWarrant:
     message: str | None = None
 
 
-def _stored_result(warrant: SignedWarrant) -> Item:
-    """Return the stored outcome. The signature can be created again from the payload."""
-    return warrant.warrant.to_item()
-
-
 def _sign_again(
     ports: Ports, caller: Caller, outcome: Item, *, key_id: str, order: SignRequest
 ) -> SignedWarrant:
-    """Sign the same warrant again. Raises `InvalidState` if the key can no longer sign it."""
+    """Sign the same warrant again, because the outcome contains no signature.
+
+    Raises `InvalidState` if the key can no longer sign it.
+    """
     warrant, key = WarrantRecord.from_item(outcome), find_key(ports, caller, key_id)
     if key.key_version != warrant.key_version:
         raise InvalidState(
@@ -78,9 +76,10 @@ def _sign_again(
     return signed
 
 
-@idempotent(
-    Scope.ADMIN, Scope.SIGNER, keeps=OutcomeCodec(_stored_result, _sign_again), rate_limited=True
-)
+_SIGNED: Final = OutcomeCodec[SignedWarrant](lambda signed: signed.warrant.to_item(), _sign_again)
+
+
+@idempotent(Scope.ADMIN, Scope.SIGNER, keeps=_SIGNED, rate_limited=True)
 def sign(
     ports: Ports, caller: Caller, keep: Keep[SignedWarrant], *, key_id: str, order: SignRequest
 ) -> SignedWarrant:
@@ -106,22 +105,20 @@ def sign(
             message = "Your role is limited to some warrants; sign with format cose."
             raise InsufficientScope((), message)
         allowance.check_warrants(caller, [warrant_id])
-    ports.gather(
-        lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
-    )
+    address = model.warrant_address(caller.tenant_id, warrant_id)
+    _, state = ports.gather(lambda: _check_line(ports, key), lambda: ports.store.get(address))
+    if state is not None:
+        raise Conflict("warrant_id: is signed or revoked already; choose another.")
     now = times.truncate_to_second(ports.now())
     warrant = WarrantRecord(warrant_id, key.id, key.key_version, now, order.expires_at)
     signed = _sign_and_verify(ports, key, warrant, order)
     counted = model.signed_count_address(caller.tenant_id, key.id, warrant_id)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
     standing = WarrantState(key.id, key.key_version, order.format, warrant.ends_at)
+    record_at = model.signed_by(caller.tenant_id, key.id).address(ports.new_id(WARRANT))
     ports.store.write(
-        Put(model.warrant_address(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
-        Put(
-            model.signed_by(caller.tenant_id, key.id).address(ports.new_id(WARRANT)),
-            warrant.to_item(),
-            Expect.ABSENT,
-        ),
+        Put(address, standing.to_item(), Expect.ABSENT),
+        Put(record_at, warrant.to_item(), Expect.ABSENT),
         records.end_index_change(caller.tenant_id, warrant),
         Increment(counted, amounts, Expect.ANYTHING),
         audit.entry(
@@ -158,26 +155,20 @@ def _sign_and_verify(
     ports: Ports, key: SigningKey, warrant: WarrantRecord, order: SignRequest
 ) -> SignedWarrant:
     """Sign, and verify with the public key. Raises `DataCorrupt` if that fails, `Unavailable`."""
-    seed = seals.unwrap_seed(ports, key)
+    seed, signed = seals.unwrap_seed(ports, key), SignedWarrant(warrant, key.public_key)
     if order.format is WarrantFormat.RAW:
-        signature = seeds.signature(order.payload, seed=seed)
-        _check_signature(key, order.payload, signature)
-        return SignedWarrant(warrant, key.public_key, signature=_base64(signature))
-    claims = Claims(
-        key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
-    )
-    message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
-    _check_signature(key, message.signed_bytes, message.signature)
-    return SignedWarrant(warrant, key.public_key, message=_base64(message.encode()))
-
-
-def _check_signature(key: SigningKey, data: bytes, signature: bytes) -> None:
+        data, signature = order.payload, seeds.signature(order.payload, seed=seed)
+        signed = replace(signed, signature=base64.b64encode(signature).decode())
+    else:
+        claims = Claims(
+            key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
+        )
+        message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
+        data, signature = message.signed_bytes, message.signature
+        signed = replace(signed, message=base64.b64encode(message.encode()).decode())
     if not ed25519.is_signed(data, signature, public_key=key.public_bytes):
         raise DataCorrupt("the seed of a signing key belongs to another key")
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+    return signed
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -189,37 +180,27 @@ def page(
     Raises `NotFound`.
     """
     key = find_key(ports, caller, key_id)
-    signed = model.signed_by(caller.tenant_id, key.signer.key_id)
+    signer_id, version = key.signer.key_id, key.signer.key_version
+    signed = model.signed_by(caller.tenant_id, signer_id)
     walk = PageQueryPlan(signed, WarrantRecord.from_item, before, limit)
-    version = key.signer.key_version
 
     def total() -> int:
-        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[
-            model.signed_count_name(version)
-        ]
+        counts = counters.of_signed(ports, caller.tenant_id, signer_id)
+        return counts[model.signed_count_name(version)]
 
     if version is None:
         return newest(ports, walk, total=total)
     walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
-    found = newest(ports, _in_time(walk, key), total=total)
+    # The time in which a superseded version signed.
+    start = before_all_of(key.version_created_at - _CLOCKS_APART, kind=WARRANT)
+    rotated_at = key.rotated_at or key.version_created_at
+    end = before_all_of(rotated_at + _CLOCKS_APART, kind=WARRANT)
+    in_time = replace(walk, after=start, before=end if before is None else min(before, end))
+    found = newest(ports, in_time, total=total)
     if before is None and found.next_before is None and len(found.entries) < (found.total or 0):
         # Clocks differed by more than `_CLOCKS_APART`, or a warrant is being signed.
         return newest(ports, walk, total=total)
     return found
-
-
-def _in_time(
-    walk: PageQueryPlan[WarrantRecord], version: SigningKey
-) -> PageQueryPlan[WarrantRecord]:
-    """Limit the query to the time in which a superseded version signed."""
-    signed_from = version.version_created_at - _CLOCKS_APART
-    until = (version.rotated_at or version.version_created_at) + _CLOCKS_APART
-    last = before_all_of(until, kind=WARRANT)
-    return replace(
-        walk,
-        after=before_all_of(signed_from, kind=WARRANT),
-        before=last if walk.before is None else min(walk.before, last),
-    )
 
 
 def _check_line(ports: Ports, key: SigningKey) -> None:
@@ -255,14 +236,11 @@ def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None
         raise DataCorrupt("a key has an ancestor that does not exist")
     for each in (SigningKey.from_item(items[address]) for address in addresses):
         if each.status is not KeyStatus.ACTIVE:
-            raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)
+            raise InvalidState(
+                _INACTIVE
+                if each.id == key.id
+                else "An ancestor of this key is not active; enable the ancestor first."
+            )
 
 
 _INACTIVE = "The key is no longer active; only an active key signs."
-_BELOW_INACTIVE = "An ancestor of this key is not active; enable the ancestor first."
-
-
-def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
-    item = ports.store.get(model.warrant_address(tenant_id, warrant_id))
-    if item is not None:
-        raise Conflict("warrant_id: is signed or revoked already; choose another.")

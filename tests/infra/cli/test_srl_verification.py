@@ -65,7 +65,7 @@ class Verifier:
 
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
-        listed = list_signers.page(self.ports, self.tenant.operator).signers
+        listed = list_signers.page(self.ports, self.tenant.operator).entries
         body = SrlKeyList(keys=[SrlKey.of(each) for each in listed], cursor=None).model_dump_json()
         return self.file("keys.json", body)
 

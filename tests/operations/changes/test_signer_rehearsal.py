@@ -37,7 +37,7 @@ _THIEFS_OWN = b"\x07" * 32
 
 def _answer(ports: Ports, tenant: Tenant) -> Any:
     """What GET …/srl/keys answers."""
-    listed = list_signers.page(ports, tenant.operator).signers
+    listed = list_signers.page(ports, tenant.operator).entries
     body = SrlKeyList(keys=[SrlKey.of(each) for each in listed], cursor=None)
     return json.loads(body.model_dump_json())
 

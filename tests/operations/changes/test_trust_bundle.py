@@ -49,7 +49,7 @@ class Verifier:
             return
         self.answers += 1
         page = operations.page(ports, self.tenant.operator, of=revision, before=None)
-        self.keys = {each.key.id: each.status for each in page.keys}
+        self.keys = {each.key.id: each.status for each in page.entries}
         self.signers = [(each.id, each.status.value) for each in revision.srl_signers]
         self.held = [BundleVersion.next(revision.name, self.held, now=now)]
 
@@ -80,7 +80,7 @@ _CHANGES: dict[str, Callable[[Ports, Caller, str], object]] = {
     "pend": lambda ports, caller, _: list_signers.create(ports, caller),
     "succeed": lambda ports, caller, _: list_signers.rotate(ports, caller),
     "revoke signer": lambda ports, caller, _: list_signers.revoke(
-        ports, caller, key_id=list_signers.page(ports, caller).signers[0].record.id
+        ports, caller, key_id=list_signers.page(ports, caller).entries[0].record.id
     ),
 }
 
@@ -172,7 +172,7 @@ def test_a_version_is_revoked_alone(ports: Ports, tenant: Tenant) -> None:
     _CHANGES["revoke"](ports, tenant.operator, oldest.id)
     revision = operations.revision(ports, tenant.operator)
     page = operations.page(ports, tenant.operator, of=revision, before=None)
-    states = {each.key.key_version: each.status for each in page.keys}
+    states = {each.key.key_version: each.status for each in page.entries}
     assert states == {1: KeyStatus.REVOKED, 2: KeyStatus.ROTATED, 3: KeyStatus.ACTIVE}
 
 
@@ -197,8 +197,8 @@ def test_pages_have_each_key_once(
     before: str | None = None
     for size in (3, 3, 1):
         page = read(tenant.operator, of=revision, before=before)
-        assert len(page.keys) == size
-        found += [each.key.id for each in page.keys]
+        assert len(page.entries) == size
+        found += [each.key.id for each in page.entries]
         before = page.next_before
     assert before is None
     assert found == keys[::-1]

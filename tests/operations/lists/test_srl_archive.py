@@ -46,7 +46,7 @@ def listed(ports: Ports, tenant: Tenant) -> list[tuple[str, SrlSignerStatus]]:
     pages, before = [], None
     while True:
         page = list_signers.page(ports, tenant.operator, before=before)
-        pages += [(each.record.id, each.record.status) for each in page.signers]
+        pages += [(each.record.id, each.record.status) for each in page.entries]
         before = page.next_before
         if before is None:
             return pages

@@ -129,8 +129,8 @@ def _another(
             owned.setdefault(key.service_account_id, key)
     accounts = service_accounts.accounts(tenant_id)
     items = ports.store.get_many(accounts.address(owner) for owner in owned)
-    found = map(ServiceAccount.from_item, items.values())
+    owners = map(ServiceAccount.from_item, items.values())
     active = next(
-        (each for each in found if each.status is service_accounts.AccountStatus.ACTIVE), None
+        (each for each in owners if each.status is service_accounts.AccountStatus.ACTIVE), None
     )
     return (owned[active.id], active) if active else None

@@ -88,12 +88,12 @@ def rotate(
     details = changed_details(key.name, None, created.api_key)
     rotated = RotatedKey(created, ending, until)
     joined = api_key_creation.account_key_count_changes(account)
-    taken = api_key_creation.admin_key_approval_changes(
+    approval = api_key_creation.admin_key_approval_changes(
         ports, caller, created.api_key, details, predecessor=key
     )
     ports.store.write(
         *changes,
-        *taken,
+        *approval,
         # Conflicts with a concurrent write that disables the account.
         *joined,
         *_guard(ports, caller, key, max(until, expires_at or _LAST), [*joined, *maker.checks]),

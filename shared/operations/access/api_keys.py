@@ -177,12 +177,12 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     details = changed_details(name, None, created.api_key)
     action, key_id = AuditAction.API_KEY_CREATE, created.api_key.id
     entry = audit.entry(ports, caller, action, key_id, settings=settings, **details)
-    taken = api_key_creation.admin_key_approval_changes(ports, caller, created.api_key, details)
+    approval = api_key_creation.admin_key_approval_changes(ports, caller, created.api_key, details)
     ports.store.write(
         *changes,
         *api_key_creation.account_key_count_changes(account),
         entry,
-        *taken,
+        *approval,
         *keep(created),
     )
     return created

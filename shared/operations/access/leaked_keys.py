@@ -48,12 +48,12 @@ def _end(ports: Ports, report: LeakReport) -> None:
     # No tenant has this identifier, so an unknown secret reads two missing items.
     tenant_id, key_id = (credential.tenant_id, credential.key_id) if credential else ("no", "no")
     key_at, settings_at = model.records(tenant_id).address(key_id), settings_address(tenant_id)
-    found = ports.store.get_many([key_at, settings_at])
+    items = ports.store.get_many([key_at, settings_at])
     if credential is None:
         return
-    if not {key_at, settings_at} <= found.keys():
+    if not {key_at, settings_at} <= items.keys():
         raise DataCorrupt("an API key has a credential but no record")
-    key, settings = ApiKey.from_item(found[key_at]), TenantSettings.from_item(found[settings_at])
+    key, settings = ApiKey.from_item(items[key_at]), TenantSettings.from_item(items[settings_at])
     inside = Caller.inside(tenant_id, name="leaks", handle=settings.handle)
     caller = replace(inside, source_ip=report.source_ip, request_id=report.request_id)
 

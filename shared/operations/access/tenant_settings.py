@@ -33,7 +33,7 @@ def update(
     changed = change.changed_values(settings)
     updated = replace(settings, version=settings.version + 1, **changed)
     details = changed_details(updated.name, settings, updated)
-    taken = protected_acts.approval_changes(
+    approval = protected_acts.approval_changes(
         ports,
         caller,
         ProtectedAction.WEAKEN_SETTINGS,
@@ -55,7 +55,7 @@ def update(
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),
             **details,
         ),
-        *taken,
+        *approval,
         *keep(updated),
     )
     return updated

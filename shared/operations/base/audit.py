@@ -47,7 +47,7 @@ def entry(
     settings, now = settings or tenants.settings(ports, caller.tenant_id), ports.now()
     by: dict[str, Value] = {"operator": caller.operator} if caller.operator else {}
     by |= {"session_id": caller.session_id} if caller.session_id else {}
-    made = AuditEntry(
+    audit_entry = AuditEntry(
         # The identifier contains the same time, because queries for a period compare identifiers
         # only.
         id=ports.new_id(AUDIT_ENTRY, at=now),
@@ -64,9 +64,9 @@ def entry(
         actor_name=caller.name,
         actor_id=caller.person_id if caller.owner_id else None,
     )
-    item = made.to_item()
+    item = audit_entry.to_item()
     records.check(item)
-    return Put(model.address(caller.tenant_id, made.id, now), item, Expect.ABSENT)
+    return Put(model.address(caller.tenant_id, audit_entry.id, now), item, Expect.ABSENT)
 
 
 def newest_checkpoint(ports: Ports, tenant_id: str) -> PinnedCheckpoint | None:
@@ -85,8 +85,8 @@ def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
 
     Returns None if the log is still empty. Costs one listing. Raises `DataCorrupt`, `Unavailable`.
     """
-    kept = newest_checkpoint(ports, tenant_id)
-    return None if kept is None else kept.anchor(tenant_id)
+    checkpoint = newest_checkpoint(ports, tenant_id)
+    return None if checkpoint is None else checkpoint.anchor(tenant_id)
 
 
 def keep_checkpoint(

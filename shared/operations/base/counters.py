@@ -48,8 +48,8 @@ def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
 
 def of_shards(ports: Ports, tenant_id: str) -> list[Counter[str]]:
     """Sum `count` and `changes` of each shard. Raises `DataCorrupt`."""
-    found = ports.store.query_many(revocations.shards(tenant_id), before=BEFORE_WARRANT_IDS)
-    return [total(row.item for row in rows) for rows in found.values()]
+    rows_by_shard = ports.store.query_many(revocations.shards(tenant_id), before=BEFORE_WARRANT_IDS)
+    return [total(row.item for row in rows) for rows in rows_by_shard.values()]
 
 
 def of_shard(ports: Ports, shard: Partition) -> Counter[str]:

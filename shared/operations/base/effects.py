@@ -92,10 +92,10 @@ def check_makers(store: Store, key: api_keys.ApiKey) -> list[Check]:
     (IDENTITY-9).
     """
     places = [people.people(key.tenant_id).address(each) for each in key.people_ids]
-    found = [people.Person.from_item(each) for each in store.get_many(places).values()]
-    if len(found) < len(places) or not all(each.is_active for each in found):
+    makers = [people.Person.from_item(each) for each in store.get_many(places).values()]
+    if len(makers) < len(places) or not all(each.is_active for each in makers):
         raise InsufficientScope([Scope.ADMIN], _OF_DISABLED)
-    return [Check(each.address, VersionIs(each.version)) for each in found]
+    return [Check(each.address, VersionIs(each.version)) for each in makers]
 
 
 def _activates(old: Item | None, new: Item) -> bool:
@@ -106,9 +106,9 @@ def _activates(old: Item | None, new: Item) -> bool:
 def _gives_access(old: Item | None, new: Item) -> bool:
     scopes, role = new["scopes"], new.get("role")
     is_wide = role is not None or (isinstance(scopes, list) and Scope.ADMIN.value in scopes)
-    is_held = old is not None and not old.get("disabled")
-    held = (old["scopes"], old.get("role")) if old and is_held else None
-    return is_wide and not new.get("disabled") and held != (scopes, role)
+    was_enabled = old is not None and not old.get("disabled")
+    previous = (old["scopes"], old.get("role")) if old and was_enabled else None
+    return is_wide and not new.get("disabled") and previous != (scopes, role)
 
 
 def _weakens(old: Item | None, new: Item) -> bool:

@@ -56,13 +56,13 @@ class LogoutAttempt:
 
 def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAttempt:
     """Check a logout token without a request. Raises `SignInRefused`, `Unavailable`."""
-    found = sign_in.find_provider(ports, provider_id)
-    if found is None or found.usage is not ProviderUsage.SIGN_IN:
+    stored = sign_in.find_provider(ports, provider_id)
+    if stored is None or stored.usage is not ProviderUsage.SIGN_IN:
         message = "The URL must name an identity provider for people."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not form.get("logout_token"):
         raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, "logout_token: is required.")
-    provider, now = issuers.current(ports, found), ports.now().timestamp()
+    provider, now = issuers.current(ports, stored), ports.now().timestamp()
     try:
         token = jwts.parse(form["logout_token"])
         # Each OAuth client has separate sessions at the provider.

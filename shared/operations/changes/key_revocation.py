@@ -89,7 +89,7 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
         living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
         staying = sum(each.status in living for each in _descendants(ports, key))
     is_root = key.type is model.SigningKeyType.ROOT
-    taken = protected_acts.approval_changes(
+    approval = protected_acts.approval_changes(
         ports,
         caller,
         ProtectedAction.REVOKE_ROOT,
@@ -128,9 +128,9 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
         mark = marks.signers_mark(caller.tenant_id, markers, now, revoked)
         # A cascade may need more writes, so its outcome is stored when it has ended.
         outcome = () if cascade else keep(RevokedKey(revoked[key_id], staying))
-        approval = taken if key_id in revoked else []
+        approval_of_write = approval if key_id in revoked else []
         ports.store.write(
-            *changes, marks.keys_mark(caller.tenant_id), mark, counts, *outcome, *approval
+            *changes, marks.keys_mark(caller.tenant_id), mark, counts, *outcome, *approval_of_write
         )
         key = revoked.get(key.id, key)
     return RevokedKey(key, staying)

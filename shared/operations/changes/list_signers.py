@@ -151,7 +151,7 @@ def activate(
     signer = _find(ports, caller, key_id)
     is_early = ports.now() < signer.created_at + call.settings.rotation_grace
     is_forced = force and is_early and signer.status is SrlSignerStatus.PENDING
-    taken = _approval_changes(call, signer.id, is_needed=is_forced)
+    approval = _approval_changes(call, signer.id, is_needed=is_forced)
     if signer.status is SrlSignerStatus.ACTIVE:
         return _to_view(signer, call.settings)
     if signer.status is not SrlSignerStatus.PENDING:
@@ -163,7 +163,7 @@ def activate(
     if not _named_in_trust_document(call, [signer]):
         raise TrustUnsigned(_UNSIGNED)
     entry = _entry(call, AuditAction.SRL_ACTIVATE_KEY, signer, force=force)
-    return _replace_active_signer(call, keep, signer, [entry, *taken])
+    return _replace_active_signer(call, keep, signer, [entry, *approval])
 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
@@ -186,10 +186,10 @@ def rotate(
             call, call.active, lambda new: keep(_to_view(new, call.settings))
         )
         return _to_view(successor, call.settings)
-    taken = _approval_changes(call, call.active.id)
+    approval = _approval_changes(call, call.active.id)
     successor = _find_successor(call) or _create_signer(call, SrlSignerStatus.ACTIVE)
     entry = _entry(call, AuditAction.SRL_ROTATE_KEY, successor)
-    return _replace_active_signer(call, keep, successor, [entry, *taken])
+    return _replace_active_signer(call, keep, successor, [entry, *approval])
 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
@@ -236,7 +236,7 @@ def _replace_stolen(
     """
     signer, takes_over = call.active, [_expect_unchanged(call.active)]
     is_active = stolen.id == call.active.id
-    taken = _approval_changes(call, stolen.id, is_needed=is_active)
+    approval = _approval_changes(call, stolen.id, is_needed=is_active)
     if is_active:
         successor = _find_successor(call, is_urgent=True)
         successor = successor or srl_signers.create_signer(call.ports, call.caller.tenant_id)
@@ -246,7 +246,7 @@ def _replace_stolen(
     moves = srl_signers.archive_changes(call.ports, call.caller.tenant_id, ids=[stolen.id])
     revoked = srl_signers.replacement_changes(stolen, stolen.revoke(call.ports.now()))
     mark = marks.trust_mark(call.caller.tenant_id)
-    changes = [*takes_over, *revoked, entry, mark, *moves, *extra_changes(signer), *taken]
+    changes = [*takes_over, *revoked, entry, mark, *moves, *extra_changes(signer), *approval]
     publication.publish_with_new_signer(
         call.ports, call.caller, call.head, signer, changes, leaps=True
     )
@@ -363,10 +363,10 @@ def _read_call(ports: Ports, caller: Caller) -> _SignerCall:
 def _find(ports: Ports, caller: Caller, key_id: str) -> SrlSigner:
     if not is_identifier(key_id, kind=SIGNING_KEY):
         raise NotFound
-    found = srl_signers.read_by_ids(ports, caller.tenant_id, [key_id])
-    if key_id not in found:
+    signers = srl_signers.read_by_ids(ports, caller.tenant_id, [key_id])
+    if key_id not in signers:
         raise NotFound
-    return found[key_id]
+    return signers[key_id]
 
 
 def _create_signer(call: _SignerCall, status: SrlSignerStatus) -> SrlSigner:

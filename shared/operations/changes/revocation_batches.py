@@ -278,15 +278,16 @@ def _write_again(
 
 
 def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
+    """Find the revocations of a batch, delete them, and check what is not revoked."""
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
-    found = call.groups.each(chunks, partial(_find, call))
-    results = {name: each for name, each in found.items() if isinstance(each, BatchResult)}
+    lookups = call.groups.each(chunks, partial(_find_targets, call))
+    results = {name: each for name, each in lookups.items() if isinstance(each, BatchResult)}
     # Read last: a revocation that exists although this call deleted one is newer.
     results |= _earlier_results(call) if call.batch.id else {}
     targets = {
         name: each
-        for name, each in found.items()
+        for name, each in lookups.items()
         if isinstance(each, _UnrevokeTarget) and name not in results
     }
     limited = call.restoring if call.restoring and call.restoring.is_limited else None
@@ -318,18 +319,18 @@ def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
     return results | call.groups.each(groups, partial(_not_revoked_results, call))
 
 
-def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
+def _find_targets(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
     """Find the revocation that each identifier names."""
-    found: dict[str, _UnrevokeTarget | BatchResult]
-    found = {each: BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
+    targets: dict[str, _UnrevokeTarget | BatchResult]
+    targets = {each: BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
     if call.batch.by_revocation:
         for name, (_, record) in changes.records(call.ports, call.tenant_id, ids).items():
-            found[name] = _UnrevokeTarget(record.warrant_id, name)
+            targets[name] = _UnrevokeTarget(record.warrant_id, name)
     else:
         for name, standing in changes.standings(call.ports, call.tenant_id, ids).items():
             if standing.revocation_id:
-                found[name] = _UnrevokeTarget(name, standing.revocation_id)
-    return found
+                targets[name] = _UnrevokeTarget(name, standing.revocation_id)
+    return targets
 
 
 def _not_revoked_results(call: _BatchCall, ids: Sequence[str]) -> dict[str, BatchResult]:
@@ -396,15 +397,15 @@ def _unrevoke(
         pairs = [(record, standing) for _, record, standing in present.values()]
         refusal: RescindError = ApprovalRequired(_NO_MORE)
         try:
-            number, taken = call.restoring.take(pairs) if call.restoring else (len(pairs), [])
+            number, approval = call.restoring.take(pairs) if call.restoring else (len(pairs), [])
         except ApprovalRequired as error:
-            number, taken, refusal = 0, [], error
+            number, approval, refusal = 0, [], error
         if number < len(pairs):
             _check_present(call, (record for record, _ in pairs))
         results |= {each: _failure_result(each, refusal) for each in admitted[number:]}
         admitted = admitted[:number]
         if admitted:
-            _write_unrevocations(call, [present[each] for each in admitted], taken)
+            _write_unrevocations(call, [present[each] for each in admitted], approval)
     return results | {each: _unrevoked_result(call, *targets[each]) for each in admitted}
 
 
@@ -421,7 +422,7 @@ def _check_present(call: _BatchCall, records: Iterable[Revocation]) -> None:
 def _write_unrevocations(
     call: _BatchCall,
     targets: Sequence[tuple[Address, Revocation, WarrantState]],
-    taken: Sequence[Change],
+    approval: Sequence[Change],
 ) -> None:
     now = call.ports.now()
     unrevoked = [
@@ -447,7 +448,7 @@ def _write_unrevocations(
         "revocations": entries,
         "reason": call.batch.reason,
     }
-    _write(call, Audited.REVOCATION_DELETE_BATCH, [*unrevoked, taken], records, details)
+    _write(call, Audited.REVOCATION_DELETE_BATCH, [*unrevoked, approval], records, details)
 
 
 def _write(

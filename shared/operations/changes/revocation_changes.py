@@ -234,10 +234,10 @@ def count_changes(
 
 def extension_details(standing: WarrantState, after: WarrantState) -> dict[str, Value]:
     """Return the expiries before and after a second revocation, for an audit entry."""
-    was, said = standing.said_to_end_at, after.said_to_end_at
+    was, expires_at = standing.said_to_end_at, after.said_to_end_at
     return {
         "was": None if was is None else times.format_utc(was),
-        "warrant_expires_at": None if said is None else times.format_utc(said),
+        "warrant_expires_at": None if expires_at is None else times.format_utc(expires_at),
     }
 
 

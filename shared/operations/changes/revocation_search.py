@@ -53,13 +53,13 @@ def page(
     most = _READ_MOST if filters.are_selective else min(_READ_MOST, limit + 1)
     if filters.batch_id is not None:
         of_batch = revocations_of_batch(ports, caller, filters.batch_id, before)
-        found = list(islice(of_batch, most + 1))
-        stored = changes.records(ports, caller.tenant_id, (each for _, each in found[:most]))
+        entries = list(islice(of_batch, most + 1))
+        stored = changes.records(ports, caller.tenant_id, (each for _, each in entries[:most]))
         records = [
             _ReadRecord(position, stored[each][1] if each in stored else None)
-            for position, each in found[:most]
+            for position, each in entries[:most]
         ]
-        return _filter_page(records, filters, limit, has_more=len(found) > most)
+        return _filter_page(records, filters, limit, has_more=len(entries) > most)
     rows, _ = merge_partitions(
         ports,
         model.records(caller.tenant_id),
@@ -110,7 +110,7 @@ def _search_by_name(
             after=max(filter(None, (position, filters.names_after))),
             before=filters.names_before,
         )
-    found, has_more = [_NamedPosition(row.sk, row.sk) for row in rows[:most]], len(rows) > most
+    positions, has_more = [_NamedPosition(row.sk, row.sk) for row in rows[:most]], len(rows) > most
     if not has_more:
         rows, _ = merge_partitions(
             ports,
@@ -119,7 +119,7 @@ def _search_by_name(
             newest_first=False,
             after=position if is_ended else None,
         )
-        has_more, room = len(rows) > _READ_MOST, most - len(found)
+        has_more, room = len(rows) > _READ_MOST, most - len(positions)
         # These are not in order of names, so each name is compared.
         for row in rows[:_READ_MOST]:
             name, _ = of_by_end(row.sk)
@@ -128,8 +128,8 @@ def _search_by_name(
                 has_more = True
                 break
             room -= matches
-            found.append(_NamedPosition(row.sk, name if matches else None))
-    return _filter_page(_read_by_name(ports, caller, found), filters, limit, has_more=has_more)
+            positions.append(_NamedPosition(row.sk, name if matches else None))
+    return _filter_page(_read_by_name(ports, caller, positions), filters, limit, has_more=has_more)
 
 
 def _read_by_name(

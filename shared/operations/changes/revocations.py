@@ -127,8 +127,8 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
     if fault := changes.fault_of_taking_back(caller, settings, record, standing):
         raise fault
     restoring.check([(record, standing)])
-    _, taken = restoring.take([(record, standing)])
-    because: dict[str, Value] = {} if reason is None else {"unrevoke_reason": reason}
+    _, approval = restoring.take([(record, standing)])
+    unrevoke_details: dict[str, Value] = {} if reason is None else {"unrevoke_reason": reason}
     ports.store.write(
         *changes.unrevoke_changes(caller.tenant_id, standing, record, address, ports.now()),
         *changes.count_changes(caller.tenant_id, record.warrant_id, -1),
@@ -141,9 +141,9 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
             created_at=times.format_utc(record.created_at),
             created_by=record.created_by,
             **changes.end_details(standing.said_to_end_at),
-            **because,
+            **unrevoke_details,
         ),
-        *taken,
+        *approval,
     )
     changes.count_unrevoked(caller.tenant_id, 1)
 
@@ -161,15 +161,15 @@ def page(
     if filters != _EVERYTHING:
         return revocation_search.page(ports, caller, filters=filters, before=before, limit=limit)
     shards = model.shards(caller.tenant_id)
-    found, total = merge_partitions(
+    rows, total = merge_partitions(
         ports,
         model.records(caller.tenant_id),
         before=before,
         limit=limit + 1,
         counters=[partial(_count, ports, shard) for shard in shards],
     )
-    entries = [Revocation.from_item(entry.item) for entry in found[:limit]]
-    return Page(entries, total, entries[-1].id if len(found) > limit else None)
+    entries = [Revocation.from_item(entry.item) for entry in rows[:limit]]
+    return Page(entries, total, entries[-1].id if len(rows) > limit else None)
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
@@ -227,13 +227,13 @@ def _count(ports: Ports, shard: Partition) -> int:
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation]:
     """Read a revocation of the caller's tenant and its address. Raises `NotFound`."""
-    found = None
+    stored = None
     # No record has a malformed identifier, and some are not valid as store keys.
     if is_identifier(revocation_id, kind=REVOCATION):
-        found = _at(ports, caller, revocation_id)
-    if found is None:
+        stored = _at(ports, caller, revocation_id)
+    if stored is None:
         raise NotFound
-    return found
+    return stored
 
 
 def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation] | None:

@@ -276,7 +276,7 @@ def page(
     keys = model.keys(caller.tenant_id)
     walk = PageQueryPlan(keys, SigningKey.from_item, before, limit, keep=filters.hold)
     counts = model.counts_address(caller.tenant_id)
-    found = newest(ports, walk, total=lambda: count(ports, counts, names=filters.count_names))
-    signers = [key.signer for key in found.entries]
+    result = newest(ports, walk, total=lambda: count(ports, counts, names=filters.count_names))
+    signers = [key.signer for key in result.entries]
     signed = counters.of_signers(ports, caller.tenant_id, signers) if with_count else repeat(None)
-    return Page(list(map(ListedKey, found.entries, signed)), found.total, found.next_before)
+    return Page(list(map(ListedKey, result.entries, signed)), result.total, result.next_before)

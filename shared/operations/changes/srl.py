@@ -44,11 +44,11 @@ def current(
     `DataCorrupt`, `Unavailable`.
     """
     of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
-    found = ports.store.get_many([of_list, of_feed])
-    if of_list not in found:
+    items = ports.store.get_many([of_list, of_feed])
+    if of_list not in items:
         raise DataCorrupt("a tenant has no published SRL")
-    head = SrlHead.from_item(found[of_list])
-    newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
+    head = SrlHead.from_item(items[of_list])
+    newest = FeedHead.from_item(items[of_feed]) if of_feed in items else None
     noted = head.with_gzip_request(ports.now()) if is_gzip else None
     if noted is not None:
         # If an SRL was published since, the next request records it.
@@ -70,12 +70,12 @@ def old(
     if version is not None and sha256 is not None:
         raise InvalidRequest("query: pass either version or sha256.")
     if version is not None:
-        found = in_force.read_head_of_version(ports, caller.tenant_id, version)
+        head = in_force.read_head_of_version(ports, caller.tenant_id, version)
     else:
-        found = in_force.read_head_of_payload(ports, caller.tenant_id, sha256 or "")
-    if found is None:
+        head = in_force.read_head_of_payload(ports, caller.tenant_id, sha256 or "")
+    if head is None:
         raise NotFound
-    return found
+    return head
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
@@ -128,10 +128,10 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
         limit=limit + 1,
         where=alive,
     )
-    found = list(rows)
-    shown = found[:limit]
+    versions = list(rows)
+    shown = versions[:limit]
     entries = [SrlVersionRecord.from_item(row.item) for row in shown]
-    return Page(entries, None, shown[-1].sk if len(found) > limit else None)
+    return Page(entries, None, shown[-1].sk if len(versions) > limit else None)
 
 
 @operation(Scope.ADMIN)

@@ -92,16 +92,16 @@ def every(ports: Ports, caller: Caller) -> list[StatusList]:
     """Return all status lists of the tenant, newest first. Raises `DataCorrupt`, `Unavailable`."""
     signer = _signer(ports, caller.tenant_id)
     addresses = [model.list_address(each) for each in signer.lists[::-1]] if signer else []
-    found = ports.store.get_many(addresses)
+    items = ports.store.get_many(addresses)
     # Omits a status list that is only partly in a backup.
-    return [StatusList.from_item(found[each]) for each in addresses if each in found]
+    return [StatusList.from_item(items[each]) for each in addresses if each in items]
 
 
 def _restore_result(
     ports: Ports, caller: Caller, outcome: Item, *, list_id: str, **_: Any
 ) -> Allocation:
-    found = _of_tenant(ports, caller, list_id)
-    return Allocation(found, integer(outcome, "first"), integer(outcome, "count"))
+    status_list = _of_tenant(ports, caller, list_id)
+    return Allocation(status_list, integer(outcome, "first"), integer(outcome, "count"))
 
 
 _ALLOCATED: Final = OutcomeCodec[Allocation](
@@ -144,7 +144,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
     # Imported here so that reads of status lists do not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    taken = protected_acts.approval_changes(
+    approval = protected_acts.approval_changes(
         ports,
         caller,
         ProtectedAction.ROTATE_STATUS_SIGNER,
@@ -163,7 +163,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
         replaced=before.id,
     )
     mark = marks.trust_mark(caller.tenant_id)
-    ports.store.write(_put_signer(after, before), mark, entry, *taken, *keep(after))
+    ports.store.write(_put_signer(after, before), mark, entry, *approval, *keep(after))
     return after
 
 
@@ -195,9 +195,9 @@ def make(ports: Ports, list_id: str) -> tuple[StatusListContent, bytes]:
     Raises the errors of `look`, and `DataCorrupt` if the SRL or the seed is damaged.
     """
     of = look(ports, list_id)
-    found = read_cached(ports, of)
-    if found is not None:
-        return of, found
+    stored = read_cached(ports, of)
+    if stored is not None:
+        return of, stored
     seed = seals.unwrap_seed(ports, of.signer)
     signed = of.sign(revoked_ids(in_force.read_srl_body(ports, of.head)), seed=seed)
     before = version_prefix(of.head.version)

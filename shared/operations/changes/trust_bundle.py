@@ -63,11 +63,11 @@ def page(
         newest_first=True,
         limit=model.PAGE + 1,
     )
-    found = [SigningKey.from_item(row.item) for row in rows]
+    signing = [SigningKey.from_item(row.item) for row in rows]
     # Read after the keys. The record of a revoked key may still look active, but its marker does
     # not.
     markers = records.read_revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
-    shown, revoked = found[: model.PAGE], frozenset(markers)
-    position = shown[-1].id if len(found) > model.PAGE else None
+    shown, revoked = signing[: model.PAGE], frozenset(markers)
+    position = shown[-1].id if len(signing) > model.PAGE else None
     keys = [TrustedKey.of(each, markers=revoked) for each in shown if each.public_key]
     return Page(keys, None, position)

@@ -196,11 +196,11 @@ def page(
     rotated_at = key.rotated_at or key.version_created_at
     end = before_all_of(rotated_at + _CLOCKS_APART, kind=WARRANT)
     in_time = replace(walk, after=start, before=end if before is None else min(before, end))
-    found = newest(ports, in_time, total=total)
-    if before is None and found.next_before is None and len(found.entries) < (found.total or 0):
+    result = newest(ports, in_time, total=total)
+    if before is None and result.next_before is None and len(result.entries) < (result.total or 0):
         # Clocks differed by more than `_CLOCKS_APART`, or a warrant is being signed.
         return newest(ports, walk, total=total)
-    return found
+    return result
 
 
 def _check_line(ports: Ports, key: SigningKey) -> None:
@@ -220,12 +220,12 @@ def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
     """
     signers = (WarrantSigner(key.id, None), WarrantSigner(key.id, key.key_version))
     markers = [revocations.marker_address(key.tenant_id, each) for each in signers]
-    verdict, found, _ = ports.gather(
+    verdict, stored_markers, _ = ports.gather(
         lambda: read_statuses(ports, key.tenant_id, [warrant_id])[warrant_id],
         lambda: ports.store.get_many(markers),
         lambda: _check_active(ports, key, (key.id, *key.ancestors)),
     )
-    if verdict.by_key or found:
+    if verdict.by_key or stored_markers:
         raise InvalidState(_INACTIVE)
 
 

@@ -207,7 +207,7 @@ def unrevoke_changes(
     state_address = warrants.warrant_address(tenant_id, warrant_id)
     restored: Change = Put(state_address, standing.without_revocation().to_item(), expected)
     if standing.key_id is None:
-        # The service did not sign this warrant, so its state has nothing else.
+        # The service did not sign this warrant. Its state contains only the revocation.
         restored = Delete(state_address, expected)
     return [
         Delete(address, Expect.PRESENT),

@@ -191,7 +191,7 @@ def page(
     if version is None:
         return newest(ports, walk, total=total)
     walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
-    # The time in which a superseded version signed.
+    # A superseded version signed between these times.
     start = before_all_of(key.version_created_at - _CLOCKS_APART, kind=WARRANT)
     rotated_at = key.rotated_at or key.version_created_at
     end = before_all_of(rotated_at + _CLOCKS_APART, kind=WARRANT)

@@ -30,8 +30,8 @@ from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import SignRequest
-from shared.operations.lists import in_force, publication, records
-from shared.operations.lists.storage import SeedCache
+from shared.operations.lists import in_force, records
+from shared.operations.lists.feed_writer import FeedWriter
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 
@@ -286,7 +286,7 @@ class Tenant:
 def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None:
     """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
     read = in_force.read_facts(ports, tenant_id)
-    publication.publish_discontinuity(ports, SeedCache(ports), read, restored_sequence=above)
+    FeedWriter(ports, read).append_discontinuity(restored_sequence=above)
 
 
 def opens(ports: Ports, created: CreatedKey) -> bool:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,7 +43,8 @@ from shared.operations.changes.warrants import SignedWarrant, SignRequest
 from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.lists.storage import SeedCache
+from shared.operations.lists.decisions import SrlPlan
+from shared.operations.lists.publication import ListPublication
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 from tests.kit.faults import Crash
@@ -820,9 +821,11 @@ def _blobs_last(ports: Ports, caller: Caller, **how: Any) -> object:
     return made
 
 
-def _over_any_head(ports: Ports, _pen: SeedCache, made: Any, changes: Iterable[Change]) -> None:
-    address = head_address(made.draft.facts.tenant_id)
-    ports.store.write(Put(address, made.head.to_item(), Expect.ANYTHING), *changes)
+def _over_any_head(
+    srl: ListPublication, head: SrlHead, _plan: SrlPlan, changes: Iterable[Change]
+) -> None:
+    address = head_address(srl.before.tenant_id)
+    srl.feed.ports.store.write(Put(address, head.to_item(), Expect.ANYTHING), *changes)
 
 
 def _cleared_as_they_are(ports: Ports, *marked: Any, ids: Collection[str] | None = None) -> int:
@@ -843,7 +846,7 @@ _RIGHT: Any = SimpleNamespace(publish=publication.publish)
     ("names", "function", "way", "breaks"),
     [
         ("publisher", (publication, "publish"), _blobs_last, served),
-        ("publisher, rotator", (publication, "_move_heads"), _over_any_head, rising),
+        ("publisher, rotator", (ListPublication, "_replace_heads"), _over_any_head, rising),
         ("worker, waverer", (srl_marks, "acknowledge"), _cleared_as_they_are, nothing_lost),
         ("feeder, taker", (srl_marks, "remove_published"), _cleared_as_they_are, caught_up),
         ("feeder, publisher", (storage, "Put"), _put_anyway, one_by_one),
@@ -853,7 +856,7 @@ def test_another_way_is_caught(
     history: History,
     monkeypatch: pytest.MonkeyPatch,
     names: str,
-    function: tuple[ModuleType, str],
+    function: tuple[object, str],
     way: Callable[..., object],
     breaks: Guarantee,
 ) -> None:

@@ -15,8 +15,9 @@ from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering, registrations
-from shared.operations.lists import decisions, in_force, publication, records
-from shared.operations.lists.storage import SeedCache
+from shared.operations.lists import decisions, in_force, records
+from shared.operations.lists.feed_writer import FeedWriter
+from shared.operations.lists.publication import ListPublication
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.world.broken import Broken
@@ -220,12 +221,14 @@ def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
 
     Return what is wrong.
     """
-    pen, read = SeedCache(ports), in_force.read_facts(ports, tenant_id)
-    making = publication._draft(ports, read, publication.publish_pending(ports, pen, read))
-    if decisions.is_comparison_due(making.facts.srl_head, making.issue):
+    before = in_force.read_facts(ports, tenant_id)
+    feed = FeedWriter(ports, before)
+    feed.publish_pending()
+    srl = ListPublication.begin(feed, before)
+    if decisions.is_comparison_due(feed.facts.srl_head, srl.issue):
         return []
-    making, followed = publication._plan(ports, pen, making, compare_all=False)
-    recorded = publication._read_records(ports, making).content
+    followed = srl.follow_feed() or srl.rebuild()
+    recorded = srl.read_records().content
     signers = records.read_revoked_signers(ports, tenant_id)
     ended = records.read_tombstones(ports, tenant_id, changes=followed.tombstones.changes)
     wanted = replace(recorded, signers=signers), ended

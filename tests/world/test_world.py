@@ -11,7 +11,7 @@ import pytest
 from shared.model.api_keys import Credential
 from shared.operations.access import api_keys
 from shared.operations.audit import log, outside
-from shared.operations.lists import publication
+from shared.operations.lists import feed_writer
 from shared.ports import Ports
 from tests.world.__main__ import lived, minimize, report
 from tests.world.people import DEEDS, FAULTS
@@ -113,7 +113,7 @@ def test_a_remembered_api_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """F950d: What a failure does not need is left out, and the rest breaks the same."""
-    monkeypatch.setattr(publication, "_read_revoked_ends", lambda *_: ({}, set()))
+    monkeypatch.setattr(feed_writer, "_read_revoked_ends", lambda *_: ({}, set()))
     plans = {seed: plan(seed, happenings=6) for seed in range(9)}
     words = "is not what was acknowledged"
     seed = next(each for each, planned in plans.items() if words in str(lived(each, planned)[1]))

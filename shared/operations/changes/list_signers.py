@@ -247,9 +247,7 @@ def _replace_stolen(
     revoked = srl_signers.replacement_changes(stolen, stolen.revoke(call.ports.now()))
     mark = marks.trust_mark(call.caller.tenant_id)
     changes = [*takes_over, *revoked, entry, mark, *moves, *extra_changes(signer), *approval]
-    publication.publish_with_new_signer(
-        call.ports, call.caller, call.head, signer, changes, leaps=True
-    )
+    publication.publish_with_new_signer(call.ports, call.head, signer, changes, jump=True)
     return signer
 
 
@@ -267,7 +265,7 @@ def _replace_active_signer(
     mark = marks.trust_mark(call.caller.tenant_id)
     ends = _update(call.active, retired)
     changes = [*takes_over, ends, *extra_changes, mark, *moves, *keep(view)]
-    publication.publish_with_new_signer(call.ports, call.caller, call.head, signer, changes)
+    publication.publish_with_new_signer(call.ports, call.head, signer, changes)
     return view
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, HashReference
@@ -67,14 +67,6 @@ _PRUNED_AT_ONCE: Final = 1_000
 _RESTATED_MAX: Final = 8
 
 
-class _FeedEnd(NamedTuple):
-    """The parts of the feed head that change: the end of the feed, and its base."""
-
-    sequence: int
-    chain: bytes
-    base: Base
-
-
 class Coverage(NamedTuple):
     """The time that an entry covers: changes since `since`, and all acknowledged before `until`.
 
@@ -109,34 +101,20 @@ class SeedCache:
     """Caches unwrapped seeds during one publication."""
 
     def __init__(self, ports: Ports) -> None:
-        self._ports, self.now = ports, ports.now
+        self.ports = ports
         self._seeds: dict[tuple[str, int], bytes] = {}
 
     def unwrap(self, signer: SrlSigner) -> bytes:
         """Return the seed of an active signer. Raises `SeedUnavailable`, `Unavailable`."""
         key = signer.id, signer.version
         if key not in self._seeds:
-            self._seeds[key] = seals.unwrap_seed(self._ports, signer)
+            self._seeds[key] = seals.unwrap_seed(self.ports, signer)
         return self._seeds[key]
-
-
-class SignedSrl(NamedTuple):
-    """A signed SRL with its signed state.
-
-    `packed` is `body` in gzip, or None if no client requests it. `base` is the payload in gzip.
-    """
-
-    srl_signer: SrlSigner
-    payload: Payload
-    body: bytes
-    packed: bytes | None
-    base: bytes
-    state: bytes
 
 
 def append_entry(
     ports: Ports,
-    pen: SeedCache,
+    seed_cache: SeedCache,
     facts: PublicationFacts,
     pending_entry: PendingEntry,
     coverage: Coverage | None = None,
@@ -150,14 +128,14 @@ def append_entry(
     before, signer, now = facts.feed_head, facts.signer, ports.now()
     if before is None:
         raise DataCorrupt("the feed of a tenant has no feed head")
-    entry = pending_entry.entry
+    entry, expiries = pending_entry
     since, until, changes = coverage or Coverage(now)
     chain = before.signed_head.chain
-    stored = StoredEntry.of(entry, pending_entry.expiries, now, follows=chain, changes=changes)
-    end = _FeedEnd(entry.sequence, stored.chain, before.base)
+    stored = StoredEntry.of(entry, expiries, now, follows=chain, changes=changes)
+    end = replace(before.signed_head, sequence=entry.sequence, chain=stored.chain)
     unlisted = min(since, before.unlisted_since(facts.srl_head.issued_at) or since)
     newest = replace(
-        _sign_feed_head(pen, facts.settings, signer, end, before),
+        _sign_feed_head(seed_cache, facts.settings, signer, end, before),
         published_ms=feed.milliseconds(now),
         broke_at=entry.sequence if entry.is_break else before.broke_at,
         unlisted_bytes=before.unlisted_bytes + len(stored.entry),
@@ -173,7 +151,7 @@ def append_entry(
 
 
 def base_change(
-    pen: SeedCache,
+    seed_cache: SeedCache,
     previous: FeedHead | None,
     base: Base,
     settings: TenantSettings,
@@ -185,12 +163,14 @@ def base_change(
     `previous` is the feed head that was read, or None if the feed begins with this base. `jump` is
     the new end of the feed if the same write adds a discontinuity.
     """
-    end = _FeedEnd(base.sequence, base.chain, base)
+    if previous is None:
+        now, tenant_id = seed_cache.ports.now(), settings.tenant_id
+        end = wire.SignedHead(tenant_id, base.sequence, base.chain, now, now, base)
+    else:
+        end = replace(previous.signed_head, base=base)
     if jump is not None:
-        end = _FeedEnd(jump.sequence, jump.chain, base)
-    elif previous is not None:
-        end = _FeedEnd(previous.sequence, previous.signed_head.chain, base)
-    head = _sign_feed_head(pen, settings, signer, end, previous)
+        end = replace(end, sequence=jump.sequence, chain=jump.chain)
+    head = _sign_feed_head(seed_cache, settings, signer, end, previous)
     if jump is not None:
         head = replace(head, broke_at=base.sequence)
     expected = VersionIs(previous.version) if previous else Expect.ABSENT
@@ -198,7 +178,7 @@ def base_change(
 
 
 def reference_changes(
-    pen: SeedCache,
+    seed_cache: SeedCache,
     previous: FeedHead,
     settings: TenantSettings,
     signer: SrlSigner,
@@ -208,8 +188,8 @@ def reference_changes(
 
     Raises `SeedUnavailable`, `Unavailable`.
     """
-    end = _FeedEnd(previous.sequence, previous.signed_head.chain, previous.base)
-    head = _sign_feed_head(pen, settings, signer, end, previous, references)
+    end = replace(previous.signed_head, trust=references.trust, keys=references.keys)
+    head = _sign_feed_head(seed_cache, settings, signer, end, previous)
     return [
         Put(feed.head_address(settings.tenant_id), head.to_item(), VersionIs(previous.version)),
         Check(signer.address, VersionIs(signer.version)),
@@ -261,30 +241,6 @@ def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
     )
 
 
-def sign_srl(
-    pen: SeedCache,
-    srl_signer: SrlSigner,
-    payload: Payload,
-    state: SrlState,
-    *,
-    packs: bool = False,
-) -> SignedSrl:
-    """Sign an SRL and its state, and verify the SRL as a client would.
-
-    If `packs` is true, an SRL above a minimum size is also stored in gzip. Raises `DataCorrupt` if
-    the SRL is not valid, `Unavailable`.
-    """
-    seed = pen.unwrap(srl_signer)
-    body = content.sign(payload, seed=seed)
-    try:
-        verify_own(body, payload, public_key=srl_signer.public_bytes, now=pen.now())
-    except InvalidSrl as error:
-        raise DataCorrupt(f"refusing to publish an SRL that is not valid: {error}") from error
-    packed = content.pack(body) if packs and len(body) >= PACKED_FROM else None
-    base = content.pack(payload.cbor)
-    return SignedSrl(srl_signer, payload, body, packed, base, state.sign(seed=seed))
-
-
 def store_blob(
     ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json"
 ) -> str:
@@ -307,122 +263,104 @@ def cleanup_tasks(ports: Ports, tenant_id: str, head: SrlHead) -> list[Callable[
     expired, surplus = (
         version_prefix(max(1, head.version - kept + 1)) for kept in (_KEPT_ALWAYS, _KEPT_VALID)
     )
-    return [
-        partial(
-            _discard,
-            ports,
-            folder,
-            before=expired,
-            older_than_seconds=lifetime,
-            any_age_before=surplus,
-        )
-        for folder in folders(tenant_id)
-    ]
+
+    def discard(folder: str) -> None:
+        try:
+            ports.blobs.discard(
+                folder, before=expired, older_than_seconds=lifetime, any_age_before=surplus
+            )
+        except Unavailable:
+            _log.warning("cannot remove old blobs in %s", folder, exc_info=True)
+
+    return [partial(discard, folder) for folder in folders(tenant_id)]
 
 
 def store_srl(
     ports: Ports,
-    signed_srl: SignedSrl,
-    *,
-    changes: int,
-    sequence: int | None,
+    seed_cache: SeedCache,
+    signer: SrlSigner,
+    payload: Payload,
+    state: SrlState,
     previous: SrlHead | None = None,
 ) -> SrlHead:
-    """Store a signed SRL with its state, and return the head that publishes it.
+    """Sign an SRL and its state, verify the SRL as a client would, and store both.
 
-    The SRL covers `changes` changes, and the feed up to `sequence`, which is None if the SRL does
-    not follow from the feed. `previous` is the head of the current SRL. If the disk is full, all
-    older SRLs are removed first. Raises `OutOfSpace`, `Unavailable`.
+    Returns the head that publishes it, without `changes` and `sequence`. `previous` is the head of
+    the current SRL. A large SRL is also stored in gzip if a client requested that. If the disk is
+    full, all older SRLs are removed first. Raises `DataCorrupt` if the SRL is not valid,
+    `OutOfSpace`, `Unavailable`.
     """
-    tenant_id = signed_srl.srl_signer.tenant_id
+    tenant_id, version = signer.tenant_id, payload.version
+    is_packed = previous is not None and previous.is_gzip_wanted(ports.now())
+    seed = seed_cache.unwrap(signer)
+    body = content.sign(payload, seed=seed)
     try:
-        return _store_blobs(ports, signed_srl, changes, sequence)
+        verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
+    except InvalidSrl as error:
+        raise DataCorrupt(f"refusing to publish an SRL that is not valid: {error}") from error
+    packed = content.pack(body) if is_packed and len(body) >= PACKED_FROM else None
+    packed_base, signed_state = content.pack(payload.cbor), state.sign(seed=seed)
+
+    def store_blobs() -> SrlHead:
+        # The state is stored before its SRL, so a restore that finds the SRL also finds the state.
+        states, bases = states_folder(tenant_id), bases_folder(tenant_id)
+        state_blob, base_blob = ports.gather(
+            lambda: store_blob(ports, states, version, signed_state, suffix=STATE_SUFFIX),
+            lambda: store_blob(ports, bases, version, packed_base, suffix="cbor.gz"),
+        )
+        blob = store_blob(ports, lists_folder(tenant_id), version, body)
+        head = SrlHead(
+            version=version,
+            issued_at=payload.issued_at,
+            expires_at=payload.expires_at,
+            count=len(payload.revoked_ids),
+            changes=0,
+            blob=blob,
+            sha256=sha256_of(blob),
+            size=len(body),
+            key_id=signer.id,
+            state=state_blob,
+            base=base_blob,
+            base_size=len(packed_base),
+            payload_sha256=hashlib.sha256(payload.cbor).hexdigest(),
+            packs_until=previous.packs_until if previous and is_packed else None,
+        )
+        if packed is None:
+            return head
+        packed_blob = store_blob(ports, packed_folder(tenant_id), version, packed, suffix="json.gz")
+        return replace(head, packed=packed_blob, packed_size=len(packed))
+
+    try:
+        return store_blobs()
     except OutOfSpace:
         if previous is None:
             raise
     _log.warning("the disk is full; removing old SRLs of tenant %s", tenant_id)
     for folder in folders(tenant_id):
         ports.blobs.discard(folder, before=version_prefix(previous.version))
-    return _store_blobs(ports, signed_srl, changes, sequence)
-
-
-def _store_blobs(
-    ports: Ports, signed_srl: SignedSrl, changes: int, sequence: int | None
-) -> SrlHead:
-    payload, tenant_id = signed_srl.payload, signed_srl.srl_signer.tenant_id
-    version, states = payload.version, states_folder(tenant_id)
-    # The state is stored before its SRL, so a restore that finds the SRL also finds the state.
-    state, base = ports.gather(
-        lambda: store_blob(ports, states, version, signed_srl.state, suffix=STATE_SUFFIX),
-        lambda: store_blob(
-            ports, bases_folder(tenant_id), version, signed_srl.base, suffix="cbor.gz"
-        ),
-    )
-    blob = store_blob(ports, lists_folder(tenant_id), version, signed_srl.body)
-    head = SrlHead(
-        version=version,
-        issued_at=payload.issued_at,
-        expires_at=payload.expires_at,
-        count=len(payload.revoked_ids),
-        changes=changes,
-        blob=blob,
-        sha256=sha256_of(blob),
-        size=len(signed_srl.body),
-        key_id=signed_srl.srl_signer.id,
-        state=state,
-        sequence=sequence,
-        base=base,
-        base_size=len(signed_srl.base),
-        payload_sha256=hashlib.sha256(payload.cbor).hexdigest(),
-    )
-    if signed_srl.packed is None:
-        return head
-    packed = store_blob(
-        ports, packed_folder(tenant_id), version, signed_srl.packed, suffix="json.gz"
-    )
-    return replace(head, packed=packed, packed_size=len(signed_srl.packed))
-
-
-def _discard(ports: Ports, folder: str, **which: Any) -> None:
-    try:
-        ports.blobs.discard(folder, **which)
-    except Unavailable:
-        _log.warning("cannot remove old blobs in %s", folder, exc_info=True)
+    return store_blobs()
 
 
 def _sign_feed_head(
-    pen: SeedCache,
+    seed_cache: SeedCache,
     settings: TenantSettings,
     signer: SrlSigner,
-    end: _FeedEnd,
+    end: wire.SignedHead,
     previous: FeedHead | None,
-    references: NamedDocuments | None = None,
 ) -> FeedHead:
-    """Return the feed head that follows `previous`, signed by `signer`.
-
-    It names the same documents as `previous` unless `references` is given.
-    """
-    if references is None:
-        references = (
-            NamedDocuments(previous.signed_head.trust, previous.signed_head.keys)
-            if previous
-            else NamedDocuments()
-        )
-    issued_at = now = times.truncate_to_second(pen.now())
+    """Return the feed head that follows `previous` with `end`, issued now, signed by `signer`."""
+    issued_at = now = times.truncate_to_second(seed_cache.ports.now())
     # A client with a clock ahead may have a head that other clients reject. It accepts a head with
     # an earlier issue time only together with a new entry.
     if previous is not None and (end.sequence == previous.sequence or not previous.is_ahead(now)):
         issued_at = max(now, previous.signed_head.issued_at)
-    told = wire.SignedHead(
-        settings.tenant_id,
-        end.sequence,
-        end.chain,
-        issued_at,
-        issued_at + settings.srl_ttl,
-        end.base,
-        *references,
+    end = replace(
+        end,
+        tenant_id=settings.tenant_id,
+        issued_at=issued_at,
+        expires_at=issued_at + settings.srl_ttl,
     )
-    payload, seed = told.encode(), pen.unwrap(signer)
+    payload, seed = end.encode(), seed_cache.unwrap(signer)
     signature = seeds.signature(wire.signed_part(payload), seed=seed)
     if previous is None:
         return FeedHead(payload, signature, signer.id)

@@ -35,7 +35,7 @@ def revoke(ports: Ports, tenant: Tenant, clock: Clock, warrant_id: str, *, days:
 
 def tidy(ports: Ports, tenant: Tenant) -> list[str]:
     """Make the list from all records, as the schedule does it; what it has."""
-    publication.publish(ports, tenant.operator, compare_all=True, tidies=True)
+    publication.publish(ports, tenant.operator, compare_all=True, prune=True)
     return tenant.published(ports).revoked_ids
 
 

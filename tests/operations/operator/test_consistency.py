@@ -188,7 +188,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
     tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     # A list follows from the one before, so it makes a difference what that one has.
-    publication.publish(ports, tenant.operator, tidies=True)
+    publication.publish(ports, tenant.operator, prune=True)
     start = Start(ports)
     through, store = torn(ports, None)
     case.run(through, tenant, prepared)

@@ -142,12 +142,6 @@ class SequenceJump(NamedTuple):
     sequence: int
     entry: StoredEntry
 
-    @classmethod
-    def from_position(cls, past: int, chain: bytes, now: datetime) -> "SequenceJump":
-        """Return a discontinuity far above the entry `past`, which has the chain hash `chain`."""
-        sequence = past + LEAP
-        return cls(past, sequence, StoredEntry.of(FeedEntry(sequence), [], now, follows=chain))
-
 
 @dataclass(frozen=True, slots=True)
 class SrlPlan:
@@ -172,9 +166,10 @@ class SrlPlan:
 
         The plan is exact then: clients start from this SRL, regardless of the entries before it.
         """
-        leap = SequenceJump.from_position(self.sequence, self.chain, now)
-        chain = leap.entry.chain
-        return replace(self, sequence=leap.sequence, chain=chain, is_exact=True, jump=leap)
+        sequence = self.sequence + LEAP
+        entry = StoredEntry.of(FeedEntry(sequence), [], now, follows=self.chain)
+        jump = SequenceJump(self.sequence, sequence, entry)
+        return replace(self, sequence=sequence, chain=entry.chain, is_exact=True, jump=jump)
 
 
 def needs_full_comparison(facts: PublicationFacts, now: datetime) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
@@ -39,8 +39,24 @@ def list_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
 
     Omits keys that are revoked, suspended or rotated. Raises `DataCorrupt`, `Unavailable`.
     """
-    found = [*_api_keys(ports, tenant_id), *_signing_keys(ports, tenant_id)]
-    return sorted(found, key=lambda each: (each.expires_at, each.id))
+    now, expiring = ports.now(), list[ExpiringKey]()
+    for api_key in ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))):
+        days = model.days_left(api_key.created_at, api_key.expires_at, now)
+        is_used = api_key.status is api_keys.ApiKeyStatus.ACTIVE and api_key.successor_id is None
+        if days is not None and api_key.expires_at is not None and is_used:
+            expiring.append(
+                ExpiringKey(
+                    ExpiringKind.API_KEY, api_key.id, api_key.name, api_key.expires_at, days
+                )
+            )
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
+        days = model.days_left(key.created_at, key.expires_at, now)
+        is_used = key.status is signing_keys.KeyStatus.ACTIVE
+        if days is not None and key.expires_at is not None and is_used:
+            expiring.append(
+                ExpiringKey(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)
+            )
+    return sorted(expiring, key=lambda each: (each.expires_at, each.id))
 
 
 def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
@@ -66,15 +82,28 @@ def announce_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     A key is announced once for each number of days. Returns all keys that expire soon. Raises
     `DataCorrupt`, `Unavailable`.
     """
-    found = list_expiring(ports, tenant_id)
-    addresses = {model.notice_address(tenant_id, each): each for each in found}
-    known = ports.store.get_many(addresses) if addresses else {}
-    new = [each for address, each in addresses.items() if address not in known]
-    for each in new:
+    keys = list_expiring(ports, tenant_id)
+    addresses = {model.notice_address(tenant_id, key): key for key in keys}
+    announced = ports.store.get_many(addresses) if addresses else {}
+    for address, key in addresses.items():
+        if address in announced:
+            continue
+        settings = tenants.settings(ports, tenant_id)
+        entry = audit.entry(
+            ports,
+            Caller.inside(tenant_id, name="monitor", handle=settings.handle),
+            _ACTIONS[key.kind],
+            key.id,
+            settings=settings,
+            name=key.name,
+            expires_at=times.format_utc(key.expires_at),
+            days=key.days,
+        )
+        notice = ExpiryNotice(int(key.expires_at.timestamp()))
         # Another run of the scheduler may have announced it first.
         with suppress(PreconditionFailed):
-            _announce(ports, tenant_id, each)
-    return found
+            ports.store.write(Put(address, notice.to_item(), Expect.ABSENT), entry)
+    return keys
 
 
 def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
@@ -112,38 +141,3 @@ def is_tenant_due(tenant_id: str, now: datetime) -> bool:
     """Return whether a tenant is due in the five minutes of `now`."""
     slot = hashlib.sha256(tenant_id.encode()).digest()[0] % _SLOTS
     return now.minute // _EVERY_MINUTES == slot
-
-
-def _announce(ports: Ports, tenant_id: str, key: ExpiringKey) -> None:
-    settings = tenants.settings(ports, tenant_id)
-    entry = audit.entry(
-        ports,
-        Caller.inside(tenant_id, name="monitor", handle=settings.handle),
-        _ACTIONS[key.kind],
-        key.id,
-        settings=settings,
-        name=key.name,
-        expires_at=times.format_utc(key.expires_at),
-        days=key.days,
-    )
-    notice = ExpiryNotice(int(key.expires_at.timestamp()))
-    address = model.notice_address(tenant_id, key)
-    ports.store.write(Put(address, notice.to_item(), Expect.ABSENT), entry)
-
-
-def _api_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
-    now = ports.now()
-    for key in ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))):
-        days = model.days_left(key.created_at, key.expires_at, now)
-        is_used = key.status is api_keys.ApiKeyStatus.ACTIVE and key.successor_id is None
-        if days is not None and key.expires_at is not None and is_used:
-            yield ExpiringKey(ExpiringKind.API_KEY, key.id, key.name, key.expires_at, days)
-
-
-def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
-    now = ports.now()
-    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
-        days = model.days_left(key.created_at, key.expires_at, now)
-        is_used = key.status is signing_keys.KeyStatus.ACTIVE
-        if days is not None and key.expires_at is not None and is_used:
-            yield ExpiringKey(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)

@@ -96,9 +96,9 @@ class FeedWriter:
                 break
             if left:
                 operation.wait_for_writes()
-            facts = in_force.refresh_marks(self.ports, self.facts)
-            rest = facts.pending.without({*unnamed_marks, *signer_marks})
-            self.facts = replace(facts, pending=rest)
+            pending, feed_head = in_force.read_marks(self.ports, self.facts.tenant_id)
+            pending = pending.without({*unnamed_marks, *signer_marks})
+            self.facts = replace(self.facts, pending=pending, feed_head=feed_head)
         return signer_marks
 
     def append_statuses(self, ids: Iterable[str], coverage: Coverage) -> set[str]:

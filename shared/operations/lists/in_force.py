@@ -18,6 +18,7 @@ marks come before the feed head, which then covers marks that another process pu
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -203,7 +204,12 @@ def read_srl_state(ports: Ports, of: SrlHead, srl_signer: SrlSigner) -> SrlState
         if item is None:
             raise DataCorrupt("the key that signed the current SRL has no record")
         srl_signer = SrlSigner.from_item(item)
-    return read_verified_state(ports, of.state, srl_signer)
+    return SrlState.verify_and_decode(
+        read_blob(ports, of.state),
+        public_key=srl_signer.public_bytes,
+        tenant_id=srl_signer.tenant_id,
+        version=version_of(of.state),
+    )
 
 
 def read_blob(ports: Ports, blob: str) -> bytes:
@@ -212,20 +218,6 @@ def read_blob(ports: Ports, blob: str) -> bytes:
     if data is None or hashlib.sha256(data).hexdigest() != sha256_of(blob):
         raise DataCorrupt(f"the blob of version {version_of(blob)} is missing or altered")
     return data
-
-
-def read_verified_state(ports: Ports, blob: str, srl_signer: SrlSigner) -> SrlState:
-    """Read an SRL state and verify its signature.
-
-    Raises `DataCorrupt` if it is altered or has another version; `Unavailable`.
-    """
-    data = read_blob(ports, blob)
-    return SrlState.verify_and_decode(
-        data,
-        public_key=srl_signer.public_bytes,
-        tenant_id=srl_signer.tenant_id,
-        version=version_of(blob),
-    )
 
 
 class ReadBatch:
@@ -239,20 +231,20 @@ class ReadBatch:
 
         The function raises `DataCorrupt` if the read did.
         """
-        found, damage = list[T](), list[DataCorrupt]()
+        results, errors = list[T](), list[DataCorrupt]()
 
-        def make() -> None:
+        def run_read() -> None:
             try:
-                found.append(read())
+                results.append(read())
             except DataCorrupt as error:
-                damage.append(error)
+                errors.append(error)
 
         def result() -> T:
-            if damage:
-                raise damage[0]
-            return found[0]
+            if errors:
+                raise errors[0]
+            return results[0]
 
-        self._reads.append(make)
+        self._reads.append(run_read)
         return result
 
     def run(self, ports: Ports) -> None:
@@ -266,26 +258,39 @@ def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Pu
 
     Reads the marks on the tenant only if `sees_tenant` is true.
     """
+    of_settings, of_head = settings_address(tenant_id), head_address(tenant_id)
     reads = ReadBatch()
-    of_tenant = partial(marks.read_tenant_marks, ports, tenant_id)
-    on_tenant = reads.add(of_tenant) if sees_tenant else dict[Address, OutboxMark]
-    basis = reads.add(partial(_read_settings_and_head, ports, tenant_id))
-    counts = reads.add(partial(counters.of_revocations, ports, tenant_id))
-    ended = reads.add(partial(counters.of_tombstones, ports, tenant_id))
+    tenant_marks: Callable[[], dict[Address, OutboxMark]] = dict
+    if sees_tenant:
+        tenant_marks = reads.add(lambda: marks.read_tenant_marks(ports, tenant_id))
+    items = reads.add(lambda: ports.store.get_many([of_settings, of_head]))
+    counts = reads.add(lambda: counters.of_revocations(ports, tenant_id))
+    tombstones = reads.add(lambda: counters.of_tombstones(ports, tenant_id))
     reads.run(ports)
-    settings, listed = basis()
+    if of_settings not in items():
+        raise DataCorrupt("a tenant has no settings")
+    if of_head not in items():
+        raise DataCorrupt("a tenant has no published SRL")
+    settings = TenantSettings.from_item(items()[of_settings])
+    srl_head = SrlHead.from_item(items()[of_head])
     # Read after the SRL head, which contains the identifier of the active signer.
-    stored = reads.add(partial(read_signer_items, ports, tenant_id))
-    marked = _read_pending_marks(ports, tenant_id, reads)
+    stored_signers = reads.add(lambda: read_signer_items(ports, tenant_id))
+    pending = _read_pending_marks(ports, tenant_id, reads)
+    signer = None
+    with suppress(DataCorrupt, KeyError):
+        item = stored_signers()[signers_partition(tenant_id).address(srl_head.key_id)]
+        signer = SrlSigner.from_item(item)
+    if signer is None or signer.status is not SrlSignerStatus.ACTIVE:
+        signer = read_active_signer(ports, tenant_id)
     return PublicationFacts(
         settings,
-        listed,
-        _resolve_signer(ports, listed, tenant_id, stored),
+        srl_head,
+        signer,
         read_feed_head(ports, tenant_id),
-        marked,
-        stored_signers=stored,
-        totals=lambda: ChangeTotals(counts()["changes"] + ended(), ended()),
-        tenant_marks=on_tenant,
+        pending,
+        stored_signers=stored_signers,
+        totals=lambda: ChangeTotals(counts()["changes"] + tombstones(), tombstones()),
+        tenant_marks=tenant_marks,
     )
 
 
@@ -311,12 +316,6 @@ def read_feed_facts(
         lambda: read_head_and_signer(ports, tenant_id),
     )
     return PublicationFacts(settings, listed, signer, newest, pending)
-
-
-def refresh_marks(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
-    """Read the marks and the feed head again. Raises `DataCorrupt`, `Unavailable`."""
-    marked, newest = read_marks(ports, facts.tenant_id)
-    return replace(facts, pending=marked, feed_head=newest)
 
 
 def refresh_heads(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
@@ -361,19 +360,23 @@ def read_entries_since(
     start, newest = facts.srl_head.sequence, facts.feed_head
     if start is None or newest is None:
         return None
-    found = {each.entry.sequence: each for each in (*entries, *facts.written)}
-    wanted = range(start + 1, newest.sequence + 1)
-    if newest.sequence >= start and len(found) >= len(wanted) and found.keys() >= set(wanted):
-        return [found[each] for each in wanted]
+    known = {each.entry.sequence: each for each in (*entries, *facts.written)}
+    sequences = range(start + 1, newest.sequence + 1)
+    is_known = len(known) >= len(sequences) and known.keys() >= set(sequences)
+    if newest.sequence >= start and is_known:
+        return [known[each] for each in sequences]
+    chain, found = newest.base.chain, list[PendingEntry]()
     try:
-        return [
-            PendingEntry(*each.decode())
-            for each in _read_verified_entries(ports, facts, start, newest)
-        ]
+        for stored in read_entries(ports, facts.tenant_id, after=start, until=newest.sequence):
+            chain = wire.next_chain(chain, stored.entry)
+            found.append(PendingEntry(*stored.decode()))
+        if newest.base.version == facts.srl_head.version and chain != newest.signed_head.chain:
+            raise DataCorrupt("a feed entry was altered")
     except DataCorrupt as error:
         # Normal after a restore: the feed is newer than the records.
         _log.warning("cannot follow the feed (%s); rebuilding the SRL from all records", error)
         return None
+    return found
 
 
 def read_revoked_signers_and_tombstones(
@@ -385,52 +388,12 @@ def read_revoked_signers_and_tombstones(
     return signers, records.read_tombstones(ports, facts.tenant_id, changes=changes)
 
 
-def _read_verified_entries(
-    ports: Ports, facts: PublicationFacts, start: int, newest: FeedHead
-) -> Iterator[StoredEntry]:
-    """Read the entries after `start`. Raises `DataCorrupt` if an entry is altered or missing."""
-    chain = newest.base.chain
-    for each in read_entries(ports, facts.tenant_id, after=start, until=newest.sequence):
-        chain = wire.next_chain(chain, each.entry)
-        yield each
-    if newest.base.version == facts.srl_head.version and chain != newest.signed_head.chain:
-        raise DataCorrupt("a feed entry was altered")
-
-
 def _read_or_none(read_it: Callable[[], T]) -> T | None:
     try:
         return read_it()
     except DataCorrupt as error:
         _log.warning("cannot read the current SRL (%s); rebuilding the SRL from all records", error)
         return None
-
-
-def _read_settings_and_head(ports: Ports, tenant_id: str) -> tuple[TenantSettings, SrlHead]:
-    of_settings, of_list = settings_address(tenant_id), head_address(tenant_id)
-    found = ports.store.get_many([of_settings, of_list])
-    if of_settings not in found:
-        raise DataCorrupt("a tenant has no settings")
-    if of_list not in found:
-        raise DataCorrupt("a tenant has no published SRL")
-    return TenantSettings.from_item(found[of_settings]), SrlHead.from_item(found[of_list])
-
-
-def _resolve_signer(
-    ports: Ports,
-    srl_head: SrlHead,
-    tenant_id: str,
-    read_items: Callable[[], Mapping[Address, Item]],
-) -> SrlSigner:
-    """Return the signer of the next SRL. Reads it if `read_items` does not return it."""
-    try:
-        found = SrlSigner.from_item(
-            read_items()[signers_partition(tenant_id).address(srl_head.key_id)]
-        )
-    except (DataCorrupt, KeyError):
-        found = None
-    if found is not None and found.status is SrlSignerStatus.ACTIVE:
-        return found
-    return read_head_and_signer(ports, tenant_id)[1]
 
 
 def _read_pending_marks(ports: Ports, tenant_id: str, reads: ReadBatch) -> PendingMarks:

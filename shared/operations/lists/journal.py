@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,7 +18,6 @@ from shared.errors import BlobExists, DataCorrupt, Unavailable
 from shared.model import feed, times
 from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
-from shared.model.lists.head import SrlHead
 from shared.model.lists.tombstones import Tombstones
 from shared.operations.base import audit, counters
 from shared.operations.lists import in_force, records
@@ -114,8 +112,7 @@ class Journals:
                 run = _read_run(ports, tenant_id)
                 _require_not_ahead(end, run)
             try:
-                anchor = partial(self._anchor, ports, tenant_id)
-                self._ends[tenant_id] = after = _append_record(ports, tenant_id, end, run, anchor)
+                self._ends[tenant_id] = after = self._append_record(ports, tenant_id, end, run)
             except BlobExists:
                 # Another process wrote this number.
                 self._ends.pop(tenant_id, None)
@@ -125,6 +122,50 @@ class Journals:
                     _prune(ports, tenant_id)
                 return
         raise Unavailable("gave up after conflicting journal writes in every attempt")
+
+    def _append_record(
+        self, ports: Ports, tenant_id: str, end: JournalPosition, run: FeedRun
+    ) -> JournalPosition:
+        """Write the next record if there are changes; return the new end of the journal."""
+        head, watermark = run.head, run.watermark()
+        if head is None or watermark == end.said:
+            return end
+        start = max(end.said.sequence, head.base.sequence)
+        entries = _entries_to_write(ports, tenant_id, run, start, head.sequence)
+        if entries is None:
+            return end
+        if not entries and watermark._replace(sequence=end.said.sequence) == end.said:
+            # An SRL covers the rest.
+            return end._replace(said=watermark)
+        if run.facts is None:
+            srl_head, signer = in_force.read_head_and_signer(ports, tenant_id)
+        else:
+            srl_head, signer = run.facts.srl_head, run.facts.signer
+        # The record contains every change acknowledged before this time. A time in the future comes
+        # from a wrong clock and must not count.
+        now = ports.now()
+        stated = [each for each in (head.covered_at, srl_head.issued_at) if each and each <= now]
+        known = run.known_until or max(stated, default=now)
+        tombstones = Tombstones(watermark.changes)
+        if watermark.changes != end.said.changes:
+            tombstones = records.read_tombstones(ports, tenant_id, changes=watermark.changes)
+            # The current SRL may lack later ones.
+            tombstones = model.tombstones_since(tombstones, srl_head.issued_at - _MARGIN)
+        record = JournalRecord(
+            tenant_id,
+            end.number + 1,
+            end.previous,
+            times.truncate_to_second(min(known, now)),
+            watermark.sequence,
+            end.said.changes,
+            entries=tuple(entry for entry, _ in entries),
+            ends=tuple(ends for _, ends in entries),
+            tombstones=tombstones.members(),
+            trust=watermark.trust,
+            log=self._anchor(ports, tenant_id),
+        )
+        blob = _store_record(ports, record, (run.pen or SeedCache(ports)).unwrap(signer))
+        return JournalPosition(record.number, _payload_hash(blob), watermark)
 
     def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
         """Return the log anchor for the next record, at most once a minute."""
@@ -184,22 +225,18 @@ def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
 
     A recovery continues from the older SRL if the blob of the current one is damaged.
     """
-    listed = in_force.read_srl_head(ports, tenant_id)
-    older = [
-        each for each in in_force.read_srl_heads(ports, tenant_id) if each.version < listed.version
-    ]
-    if not older or listed.is_ahead(ports.now()):
+    current = in_force.read_srl_head(ports, tenant_id)
+    heads = in_force.read_srl_heads(ports, tenant_id)
+    older = [each for each in heads if each.version < current.version]
+    if not older or current.is_ahead(ports.now()):
         return False
-    found = model.decode_unverified(ports.blobs.get(name) or b"", name)
-    lists = listed, max(older, key=lambda each: each.version)
-    return all(_has(each, found) for each in lists)
-
-
-def _has(srl_head: SrlHead, record: JournalRecord) -> bool:
-    """Return whether an SRL contains the journal up to a record."""
-    if srl_head.sequence is None or record.sequence > srl_head.sequence:
-        return False
-    return record.issued_at < srl_head.issued_at - _MARGIN
+    record = model.decode_unverified(ports.blobs.get(name) or b"", name)
+    return all(
+        head.sequence is not None
+        and record.sequence <= head.sequence
+        and record.issued_at < head.issued_at - _MARGIN
+        for head in (current, max(older, key=lambda each: each.version))
+    )
 
 
 def read_position(ports: Ports, tenant_id: str) -> JournalPosition:
@@ -274,76 +311,19 @@ def _format_watermark(watermark: Watermark) -> str:
     )
 
 
-def _append_record(
-    ports: Ports,
-    tenant_id: str,
-    end: JournalPosition,
-    run: FeedRun,
-    anchor: Callable[[], LogAnchor | None],
-) -> JournalPosition:
-    """Write the next record if there are changes; return the new end of the journal."""
-    head, said = run.head, run.watermark()
-    if head is None or said == end.said:
-        return end
-    entries = _entries_to_write(ports, tenant_id, run, max(end.said.sequence, head.base.sequence))
-    if entries is None:
-        return end
-    if not entries and said._replace(sequence=end.said.sequence) == end.said:
-        # An SRL covers the rest.
-        return end._replace(said=said)
-    if run.facts is None:
-        listed, signer = in_force.read_head_and_signer(ports, tenant_id)
-    else:
-        listed, signer = run.facts.srl_head, run.facts.signer
-    made = JournalRecord(
-        tenant_id,
-        end.number + 1,
-        end.previous,
-        _complete_until(ports, run, head, listed),
-        said.sequence,
-        end.said.changes,
-        entries=tuple(entry for entry, _ in entries),
-        ends=tuple(ends for _, ends in entries),
-        tombstones=_tombstones_to_write(ports, tenant_id, end, said.changes, listed).members(),
-        trust=said.trust,
-        log=anchor(),
-    )
-    blob = _store_record(ports, made, (run.pen or SeedCache(ports)).unwrap(signer))
-    return JournalPosition(made.number, _payload_hash(blob), said)
-
-
-def _complete_until(ports: Ports, run: FeedRun, head: FeedHead, srl_head: SrlHead) -> datetime:
-    """Return a time; the record contains every change acknowledged before it."""
-    now, stated = ports.now(), (head.covered_at, srl_head.issued_at)
-    # A time in the future comes from a wrong clock and must not count.
-    known = run.known_until or max((each for each in stated if each and each <= now), default=now)
-    return times.truncate_to_second(min(known, now))
-
-
-def _tombstones_to_write(
-    ports: Ports, tenant_id: str, end: JournalPosition, changes: int, srl_head: SrlHead
-) -> Tombstones:
-    """Return the tombstones that the current SRL may lack, or none if none changed."""
-    if changes == end.said.changes:
-        return Tombstones(changes)
-    found = records.read_tombstones(ports, tenant_id, changes=changes)
-    return model.tombstones_since(found, srl_head.issued_at - _MARGIN)
-
-
 def _entries_to_write(
-    ports: Ports, tenant_id: str, run: FeedRun, start: int
+    ports: Ports, tenant_id: str, run: FeedRun, start: int, until: int
 ) -> Sequence[tuple[bytes, bytes]] | None:
-    """Return the entries after `start` with their expiries, which no blob and no SRL contains.
+    """Return the entries from `start` to `until`, which no blob and no SRL contains.
 
-    Returns None if an SRL is about to be published.
+    Each has its expiries. Returns None if an SRL is about to be published.
     """
-    until = 0 if run.head is None else run.head.sequence
-    own = () if run.facts is None else run.facts.written
-    found = {
-        told.entry.sequence: (told.entry.encode(), feed.encoded_ends(told.expiries)) for told in own
+    written = () if run.facts is None else run.facts.written
+    known = {
+        entry.sequence: (entry.encode(), feed.encoded_ends(expiries)) for entry, expiries in written
     }
-    if start < until and start + 1 in found and until - start <= len(found):
-        return [found[each] for each in range(start + 1, until + 1)]
+    if start < until and start + 1 in known and until - start <= len(known):
+        return [known[each] for each in range(start + 1, until + 1)]
     try:
         stored = in_force.read_entries(ports, tenant_id, after=start, until=until)
         return [(each.entry, each.ends) for each in stored]

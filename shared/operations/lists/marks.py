@@ -73,13 +73,17 @@ def signers_mark(
 
 def read_ready_tenants(ports: Ports) -> list[str]:
     """Return the tenants that have a mark that is not cooling down, each once."""
-    now = ports.now()
-    rows = chain.from_iterable(ports.store.query_many(model.mark_partitions()).values())
-    return list(
-        dict.fromkeys(
-            model.tenant_of_mark(each.sk) for each in rows if not _is_cooling_down(each, now)
-        )
-    )
+    now, tenant_ids = ports.now(), dict[str, None]()
+    for row in chain.from_iterable(ports.store.query_many(model.mark_partitions()).values()):
+        try:
+            is_ready = not OutboxMark.from_item(row.item).is_cooling_down(now)
+        except DataCorrupt:
+            # An unreadable mark of one tenant must not delay the SRLs of other tenants.
+            _log.exception("cannot read the outbox mark %s", row.sk)
+            is_ready = True
+        if is_ready:
+            tenant_ids[model.tenant_of_mark(row.sk)] = None
+    return list(tenant_ids)
 
 
 def read_versions(ports: Ports) -> dict[Address, int]:
@@ -91,8 +95,14 @@ def read_versions(ports: Ports) -> dict[Address, int]:
     unreadable = int(ports.now().timestamp())
 
     def read_range(after: str | None = None, before: str | None = None) -> dict[Address, int]:
-        found = ports.store.query_many(model.mark_partitions(), after=after, before=before)
-        return {address: _version_of(row, unreadable) for address, row in _with_addresses(found)}
+        rows = ports.store.query_many(model.mark_partitions(), after=after, before=before)
+        versions: dict[Address, int] = {}
+        for address, row in _with_addresses(rows):
+            try:
+                versions[address] = integer(row.item, "version")
+            except DataCorrupt:
+                versions[address] = unreadable
+        return versions
 
     try:
         return read_range()
@@ -173,13 +183,15 @@ def acknowledge(ports: Ports, marks: Mapping[Address, OutboxMark]) -> None:
 
     A mark that was set again in the meantime is not changed.
     """
-    now = ports.now()
-    seen = [
-        [_acknowledge_change(key, mark, now)]
-        for key, mark in marks.items()
-        if not mark.is_cooling_down(now)
-    ]
-    operation.apply_steps(ports, seen, most=_CHANGES)
+    now, steps = ports.now(), list[Sequence[Change]]()
+    for address, mark in marks.items():
+        expected = VersionIs(mark.version)
+        if mark.is_settled(now):
+            steps.append([Delete(address, expected)])
+        elif not mark.is_cooling_down(now):
+            seen = OutboxMark.new(seen_at=now, set_at=mark.set_at)
+            steps.append([Put(address, seen.to_item(), expected)])
+    operation.apply_steps(ports, steps, most=_CHANGES)
 
 
 def remove_published(
@@ -191,16 +203,12 @@ def remove_published(
     warrant's records differ from the feed. They differ if the change was not visible yet when they
     were read.
     """
-
-    def removal_step(address: Address, mark: OutboxMark) -> Sequence[Change]:
-        entry = revocations.shard_of(tenant_id, address.sk).address(address.sk)
-        return Delete(address, VersionIs(mark.version)), Check(
-            entry, Expect.PRESENT if address.sk in ids else Expect.ABSENT
-        )
-
-    return operation.apply_steps(
-        ports, [removal_step(key, mark) for key, mark in marks.items()], most=_CHANGES
-    )
+    steps: list[Sequence[Change]] = []
+    for address, mark in marks.items():
+        listed = revocations.shard_of(tenant_id, address.sk).address(address.sk)
+        expected = Expect.PRESENT if address.sk in ids else Expect.ABSENT
+        steps.append([Delete(address, VersionIs(mark.version)), Check(listed, expected)])
+    return operation.apply_steps(ports, steps, most=_CHANGES)
 
 
 def remove_signer_marks(ports: Ports, marks: Iterable[Address]) -> None:
@@ -212,32 +220,9 @@ def _with_addresses(found: Mapping[Partition, list[ItemRow]]) -> Iterator[tuple[
     return ((partition.address(row.sk), row) for partition, rows in found.items() for row in rows)
 
 
-def _is_cooling_down(entry: ItemRow, now: datetime) -> bool:
-    try:
-        return OutboxMark.from_item(entry.item).is_cooling_down(now)
-    except DataCorrupt:
-        # An unreadable mark of one tenant must not delay the SRLs of other tenants.
-        _log.exception("cannot read the outbox mark %s", entry.sk)
-        return False
-
-
-def _version_of(entry: ItemRow, unreadable: int) -> int:
-    try:
-        return integer(entry.item, "version")
-    except DataCorrupt:
-        return unreadable
-
-
 def replacement_mark(address: Address) -> Put:
     """Return the write that replaces an unreadable mark."""
     return _put_mark(address)
-
-
-def _acknowledge_change(address: Address, mark: OutboxMark, now: datetime) -> Change:
-    if mark.is_settled(now):
-        return Delete(address, VersionIs(mark.version))
-    seen = OutboxMark.new(seen_at=now, set_at=mark.set_at)
-    return Put(address, seen.to_item(), VersionIs(mark.version))
 
 
 def _put_mark(address: Address, at: datetime | None = None) -> Put:

@@ -519,11 +519,10 @@ class ListPublication:
 
 def _require_same_head(old: PublicationFacts, new: PublicationFacts) -> None:
     """Raise `PreconditionFailed` if another SRL or signer was published in between."""
-    if (old.srl_head.version, old.signer.id, old.signer.version) != (
-        new.srl_head.version,
-        new.signer.id,
-        new.signer.version,
-    ):
+    before, after = (
+        (each.srl_head.version, each.signer.id, each.signer.version) for each in (old, new)
+    )
+    if before != after:
         raise PreconditionFailed([head_address(old.tenant_id)])
 
 

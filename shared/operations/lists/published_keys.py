@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -29,12 +30,12 @@ from shared.operations.base import operation as operations
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation, settle
 from shared.operations.lists import in_force, records, storage
-from shared.operations.lists.storage import NamedDocuments, SeedCache
+from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
 from shared.ports.store import Change
 
 # Reads of the keys while a rotation is only partly visible.
-_LOOKS: Final = 2
+_ATTEMPTS: Final = 2
 
 
 def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
@@ -42,39 +43,32 @@ def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    found = _versions(ports, tenant_id)
+    versions: list[SigningKey] = []
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            operations.wait_for_writes()
+        versions = list(SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))))
+        numbers = Counter(each.current_id or each.id for each in versions)
+        newest = {each.id: each.key_version for each in versions if each.current_id is None}
+        if numbers == newest:
+            break
+    # While a rotation is only partly visible, the superseded version may be found twice: as the
+    # key, and as a separate record. Clients reject a bundle that contains a version twice. Of two
+    # records, the record that cannot sign takes precedence.
+    versions.sort(key=lambda each: each.current_id is not None)
+    by_name = {each.as_published.name: each for each in versions}
     # Read after the keys. The record of a revoked key may still look active, but its marker does
     # not.
     markers = frozenset(records.read_revoked_signers(ports, tenant_id))
     # Only a repair leaves a version without a public key. It cannot verify signatures.
     return tuple(
         each.as_published._replace(status=TrustedKey.of(each, markers=markers).status.value)
-        for each in found
+        for each in by_name.values()
         if each.public_key
     )
 
 
-def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
-    """Read each version once. Read all again if a rotation is only partly visible.
-
-    The superseded version may then be found twice: as the key, and as a separate record. Clients
-    reject a bundle that contains a version twice.
-    """
-    found: list[SigningKey] = []
-    for look in range(_LOOKS):
-        if look:
-            operations.wait_for_writes()
-        found = list(SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))))
-        numbers = Counter(each.current_id or each.id for each in found)
-        newest = {each.id: each.key_version for each in found if each.current_id is None}
-        if numbers == newest:
-            break
-    # Of two records, the record that cannot sign takes precedence.
-    found.sort(key=lambda each: each.current_id is not None)
-    return [*{each.as_published.name: each for each in found}.values()]
-
-
-def publish_key_reference(ports: Ports, pen: SeedCache, tenant_id: str) -> bool:
+def publish_key_reference(ports: Ports, seed_cache: SeedCache, tenant_id: str) -> bool:
     """Name the newest trust document and the key bundle in the feed head.
 
     Returns whether the feed head changed. A tenant without a trust document has neither. Raises
@@ -89,14 +83,14 @@ def publish_key_reference(ports: Ports, pen: SeedCache, tenant_id: str) -> bool:
         if head is None:
             return False
         covers = read_covered_keys(ports, tenant_id, head.keys_sha256)
-        return write_key_reference(ports, pen, settings, head, covers)
+        return write_key_reference(ports, seed_cache, settings, head, covers)
 
     return settle(attempt)
 
 
 def write_key_reference(
     ports: Ports,
-    pen: SeedCache,
+    seed_cache: SeedCache,
     settings: TenantSettings,
     head: TrustHead,
     covers: Collection[PublishedKey],
@@ -105,7 +99,7 @@ def write_key_reference(
 
     Raises `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
-    changes = key_reference_changes(ports, pen, settings, head, covers)
+    changes = key_reference_changes(ports, seed_cache, settings, head, covers)
     if changes:
         ports.store.write(*changes)
     return bool(changes)
@@ -113,7 +107,7 @@ def write_key_reference(
 
 def key_reference_changes(
     ports: Ports,
-    pen: SeedCache,
+    seed_cache: SeedCache,
     settings: TenantSettings,
     head: TrustHead,
     covers: Collection[PublishedKey],
@@ -131,16 +125,15 @@ def key_reference_changes(
     )
     if newest is None:
         return []
-    known = NamedDocuments(newest.signed_head.trust, newest.signed_head.keys)
-    keys = known.keys
+    signed_head = newest.signed_head
+    keys = signed_head.keys
     if head.keys_sha256:
-        keys = store_blob(
-            ports, encode_vouched_keys(tenant_id, read_keys(ports, tenant_id), covers), known.keys
-        )
-    wanted = NamedDocuments(head.reference, keys)
-    return (
-        [] if known == wanted else storage.reference_changes(pen, newest, settings, signer, wanted)
-    )
+        bundle = encode_vouched_keys(tenant_id, read_keys(ports, tenant_id), covers)
+        keys = store_blob(ports, bundle, signed_head.keys)
+    end = replace(signed_head, trust=head.reference, keys=keys)
+    if end == signed_head:
+        return []
+    return storage.reference_changes(seed_cache, newest, settings, signer, end)
 
 
 @operation(*Scope)

@@ -1,6 +1,6 @@
 """Trace the publication of a revocation in the feed and in the SRL."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -23,17 +23,6 @@ _FEW: Final = 20
 _MOST: Final = 1_000
 # The most marks read from each partition. With more, the state of many warrants is unknown.
 _MARKS_MAX: Final = 1_000
-
-
-class _EntryStatement(NamedTuple):
-    """An entry's effect on a warrant. `ends` is true if no older entry concerns the revocation."""
-
-    sequence: int
-    issued_at: datetime
-    chain: bytes
-    revokes: bool
-    is_break: bool
-    ends: bool
 
 
 class PublicationStatus(NamedTuple):
@@ -95,33 +84,36 @@ def trace_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Revoca
     # the warrant, because it was unrevoked and then revoked again.
     if newest is None or marked:
         return RevocationTrace()
-    published = _first_covering(_read_statements(ports, tenant_id, record), newest)
+    published = _first_covering(ports, tenant_id, record, newest)
     listed = None if published is None else first_covering_srl(ports, tenant_id, published.sequence)
     return RevocationTrace(published, None if listed is None else listed.version)
 
 
 def _first_covering(
-    entry_statements: Iterable[_EntryStatement], newest: FeedHead
+    ports: Ports, tenant_id: str, record: Revocation, newest: FeedHead
 ) -> PublishedEntry | None:
     """Return the first entry since which the feed revokes the warrant without a gap.
 
     If the revocation is older than the entries that were read, this is the oldest of them.
     """
+    since = record.created_at - times.CLOCK_TOLERANCE
     found, oldest, chains = None, None, dict[int, bytes]()
-    for each in entry_statements:
-        if each.ends:
+    for stored in _read_newest_entries(ports, tenant_id, _FEW, _MOST - _FEW):
+        entry, _ = stored.decode()
+        # No older entry concerns the revocation.
+        if stored.issued_at < since or record.warrant_id in entry.removed:
             break
-        chains[each.sequence], oldest = each.chain, each
+        chains[entry.sequence] = stored.chain
+        oldest = PublishedEntry(entry.sequence, stored.issued_at, chains)
         # After a discontinuity, clients load an SRL from a full rebuild.
-        if each.revokes or (each.is_break and found is None):
-            found = each
+        if record.warrant_id in entry.revoked or (entry.is_break and found is None):
+            found = oldest
     else:
         found = found or oldest
         if found is None:
             return latest_entry(newest)
-    return found and PublishedEntry(
-        found.sequence, found.issued_at, {**chains, **latest_entry(newest).chains}
-    )
+    chains |= latest_entry(newest).chains
+    return found
 
 
 def trace_batch(
@@ -151,7 +143,7 @@ def trace_batch(
     last = latest_entry(newest)
     chains, oldest = dict(last.chains), last.sequence
     moments[last.sequence] = last.issued_at
-    for stored in _read_newest_entries(ports, tenant_id):
+    for stored in _read_newest_entries(ports, tenant_id, _MOST):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
         entry, _ = stored.decode()
@@ -188,7 +180,7 @@ def first_covering_entry(
         dict[int, datetime](),
         dict[str, int](),
     )
-    for stored in _read_newest_entries(ports, tenant_id):
+    for stored in _read_newest_entries(ports, tenant_id, _MOST):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
         entry, _ = stored.decode()
@@ -211,11 +203,13 @@ def first_covering_srl(ports: Ports, tenant_id: str, sequence: int) -> SrlHead |
     return min(covers, key=lambda each: each.version, default=None)
 
 
-def _read_newest_entries(ports: Ports, tenant_id: str) -> Iterator[StoredEntry]:
-    """Read the newest `_MOST` entries of the feed, newest first."""
-    partition = feed_model.feed_partition(tenant_id)
-    rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
-    return (StoredEntry.from_item(row.item) for row in rows)
+def _read_newest_entries(ports: Ports, tenant_id: str, *sizes: int) -> Iterator[StoredEntry]:
+    """Read the newest entries of the feed, newest first, with a query for each of the sizes."""
+    partition, before = feed_model.feed_partition(tenant_id), feed_model.HEAD
+    for size in sizes:
+        for row in ports.store.query(partition, before=before, newest_first=True, limit=size):
+            before = row.sk
+            yield StoredEntry.from_item(row.item)
 
 
 def latest_entry(newest: FeedHead) -> PublishedEntry:
@@ -247,22 +241,3 @@ def newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> Pub
         if stored.issued_at < moment or read == _MOST:
             return PublishedEntry(sequence, stored.issued_at, chains)
     return None
-
-
-def _read_statements(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_EntryStatement]:
-    """Read the feed's statements about the warrant, newest entry first."""
-    since = record.created_at - times.CLOCK_TOLERANCE
-    partition, before = feed_model.feed_partition(tenant_id), feed_model.HEAD
-    for size in (_FEW, _MOST - _FEW):
-        rows = ports.store.query(partition, before=before, newest_first=True, limit=size)
-        for row in rows:
-            stored, before = StoredEntry.from_item(row.item), row.sk
-            entry, _ = stored.decode()
-            yield _EntryStatement(
-                entry.sequence,
-                stored.issued_at,
-                stored.chain,
-                revokes=record.warrant_id in entry.revoked,
-                is_break=entry.is_break,
-                ends=stored.issued_at < since or record.warrant_id in entry.removed,
-            )

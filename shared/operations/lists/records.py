@@ -14,7 +14,7 @@ revoked and disabled ones they are derived from the records. For deleted ones th
 items.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -47,12 +47,10 @@ from shared.operations.base import operation
 from shared.operations.base.operation import reread
 from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Delete, Expect, Increment, Item, Put, VersionIs
+from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
 # The most expired warrants moved per SRL. This takes about ten seconds of writes.
 MOVED_A_LIST: Final = 10_000
-
-_Ends = dict[str, datetime | None]
 
 
 class ScanResult(NamedTuple):
@@ -94,8 +92,8 @@ def scan_revoked(
 
     Warrants that expired before `since` may be omitted. Raises `DataCorrupt`, `Unavailable`.
     """
-    ends: _Ends = {}
-    moved: _Ends = {}
+    ends: dict[str, datetime | None] = {}
+    moved: dict[str, datetime | None] = {}
 
     def scan_shard(shard: Partition) -> list[str]:
         ids: list[str] = []
@@ -113,14 +111,10 @@ def scan_revoked(
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
     # The expiry given with a revocation does not count if the key is revoked, too.
     content = RevokedSet.of(ids, moved | ends | signed, signers=signers)
-    return ScanResult(content, _find_misplaced(ends, moved, since))
-
-
-def _find_misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, ...]:
     if since is None:
-        return ()
+        return ScanResult(content, ())
     over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
-    return tuple(islice(chain(moved, over), MOVED_A_LIST))
+    return ScanResult(content, tuple(islice(chain(moved, over), MOVED_A_LIST)))
 
 
 def read_revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
@@ -150,23 +144,19 @@ def read_signed_by(
     """
     if not signers:
         return
-    if since is None or not is_end_index_complete(ports, tenant_id):
-        walk = partial(_read_warrants_of_key, ports, tenant_id)
-    else:
-        walk = partial(_read_warrants_ending_since, ports, tenant_id, since=since)
+    is_indexed = since is not None and is_end_index_complete(ports, tenant_id)
     for key_id, versions in by_key(signers).items():
-        for warrant_id, version, ends_at in walk(key_id):
+        if since is not None and is_indexed:
+            signed = _read_warrants_ending_since(ports, tenant_id, key_id, since=since)
+        else:
+            rows = ports.store.query(warrants.signed_by(tenant_id, key_id))
+            signed = (
+                (each.warrant_id, each.key_version, each.ends_at)
+                for each in WarrantRecord.from_rows(rows)
+            )
+        for warrant_id, version, ends_at in signed:
             if versions & {None, version}:
                 yield warrant_id, ends_at
-
-
-def _read_warrants_of_key(
-    ports: Ports, tenant_id: str, key_id: str
-) -> Iterator[tuple[str, int, datetime | None]]:
-    """Read all warrants of a key: identifier, key version, expiry."""
-    for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
-        warrant = WarrantRecord.from_item(entry.item)
-        yield warrant.warrant_id, warrant.key_version, warrant.ends_at
 
 
 def end_index_change(tenant_id: str, warrant: WarrantRecord) -> Put:
@@ -228,58 +218,46 @@ def move_ended(
     A warrant is past retention if it expired long before `since`. A warrant stays in place if its
     revocation changes during the move. Raises `DataCorrupt`, `Unavailable`.
     """
-    keys = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
-    items = ports.store.get_many(keys.values())
-    found = {each: WarrantState.of(items.get(key)) for each, key in keys.items()}
-    ends = {each: standing.end for each, standing in found.items()}
-    records = _revocations(ports, tenant_id, found)
-    limit = since - LONG_AGO
-    moves = [
-        _move(
-            tenant_id,
-            each,
-            end,
-            # Another revocation of the warrant has another record. Another expiry has another
-            # version.
-            checks=(
-                Check(records[each], Expect.PRESENT),
-                Check(keys[each], VersionIs(found[each].version)),
-            ),
-            out=end < limit,
-        )
-        for each, end in ends.items()
-        if each in records and end is not None
-    ]
-    operation.apply_steps(ports, moves, most=5)
-
-
-def _revocations(
-    ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState]
-) -> dict[str, Address]:
-    """Return the address of the revocation record of each warrant.
-
-    The record identifies the revocation. The version of a warrant state does not, because it
-    restarts when a revocation is removed and a new one is created.
-    """
-    addresses = {
-        revocations.record_address(tenant_id, standing.revocation_id): warrant_id
-        for warrant_id, standing in standings.items()
-        if standing.revocation_id is not None
+    addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
+    items = ports.store.get_many(addresses.values())
+    states = {each: WarrantState.of(items.get(at)) for each, at in addresses.items()}
+    # The record identifies the revocation. The version of a warrant state does not, because it
+    # restarts when a revocation is removed and a new one is created.
+    records = {
+        each: revocations.record_address(tenant_id, state.revocation_id)
+        for each, state in states.items()
+        if state.revocation_id is not None
     }
-    return {addresses[address]: address for address in ports.store.get_many(addresses)}
-
-
-def _move(
-    tenant_id: str, warrant_id: str, ends_at: datetime, *, checks: Sequence[Check], out: bool
-) -> Sequence[Change]:
-    listed = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
-    moved = ended_address(tenant_id, warrant_id, ends_at)
-    item = RevokedWarrant(ends_at).to_item()
-    if not out:
-        return *checks, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
-    # The removal of an outbox mark requires that its warrant is in the shard.
-    unmarked = Check(schedule.warrant_mark_address(tenant_id, warrant_id), Expect.ABSENT)
-    return *checks, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)
+    existing = ports.store.get_many(records.values())
+    moves: list[Sequence[Change]] = []
+    for warrant_id, record in records.items():
+        state, ends_at = states[warrant_id], states[warrant_id].end
+        if record not in existing or ends_at is None:
+            continue
+        listed = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
+        moved = ended_address(tenant_id, warrant_id, ends_at)
+        item = RevokedWarrant(ends_at).to_item()
+        # Another revocation of the warrant has another record. Another expiry has another version.
+        unchanged = (
+            Check(record, Expect.PRESENT),
+            Check(addresses[warrant_id], VersionIs(state.version)),
+        )
+        if ends_at < since - LONG_AGO:
+            # The removal of an outbox mark requires that its warrant is in the shard.
+            mark = schedule.warrant_mark_address(tenant_id, warrant_id)
+            moves.append(
+                (
+                    *unchanged,
+                    Check(mark, Expect.ABSENT),
+                    Delete(listed, Expect.PRESENT),
+                    Put(moved, item, Expect.ABSENT),
+                )
+            )
+        else:
+            moves.append(
+                (*unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT))
+            )
+    operation.apply_steps(ports, moves, most=5)
 
 
 def tombstone_counter_changes(tenant_id: str) -> list[Change]:
@@ -305,58 +283,36 @@ def read_tombstones(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones
 
     `changes` is their counter, which must be read before. Raises `DataCorrupt`, `Unavailable`.
     """
+    query = ports.store.query
     deleted, keys, accounts = ports.gather(
-        lambda: [
-            Tombstone.from_item(each)
-            for each in _items(ports, tombstone_model.deleted_partition(tenant_id))
-        ],
-        lambda: [_key_tombstone(key) for key in _read_ended_keys(ports, tenant_id)],
-        lambda: [
-            Tombstone(each.id, TombstoneStatus.DISABLED)
-            for each in _read_disabled_accounts(ports, tenant_id)
-        ],
+        lambda: list(Tombstone.from_rows(query(tombstone_model.deleted_partition(tenant_id)))),
+        lambda: list(ApiKey.from_rows(query(api_keys.records(tenant_id)))),
+        lambda: list(ServiceAccount.from_rows(query(service_accounts.accounts(tenant_id)))),
     )
-    signing = [replace(key, sealed_seed=None) for key in _read_changed_keys(ports, tenant_id)]
+    ended_keys: list[Tombstone] = []
+    for key in keys:
+        if key.status is api_keys.ApiKeyStatus.REVOKED:
+            status, at = TombstoneStatus.REVOKED, key.revoked_at
+            ended_keys.append(Tombstone(key.id, status, at, key.digest))
+        elif key.successor_id:
+            status, at = TombstoneStatus.ROTATED, key.expires_at
+            ended_keys.append(Tombstone(key.id, status, at, key.digest, key.successor_id))
+    ended_keys += [each for each in deleted if is_identifier(each.id, kind=API_KEY)]
+    ended_accounts = [
+        Tombstone(account.id, TombstoneStatus.DISABLED)
+        for account in accounts
+        if account.status is service_accounts.AccountStatus.DISABLED
+    ]
+    ended_accounts += [each for each in deleted if is_identifier(each.id, kind=SERVICE_ACCOUNT)]
+    # Signing keys that are not active or were rotated.
+    signing = [
+        replace(each, sealed_seed=None)
+        for each in SigningKey.from_rows(query(signing_keys.keys(tenant_id)))
+        if each.status is not signing_keys.KeyStatus.ACTIVE or each.key_version > 1
+    ]
     return Tombstones(
         changes=changes,
-        api_keys=tombstone_model.sorted_by_id([*keys, *_sort_by_kind(deleted, API_KEY)]),
-        accounts=tombstone_model.sorted_by_id(
-            [*accounts, *_sort_by_kind(deleted, SERVICE_ACCOUNT)]
-        ),
+        api_keys=tombstone_model.sorted_by_id(ended_keys),
+        accounts=tombstone_model.sorted_by_id(ended_accounts),
         keys=tuple(signing),
     )
-
-
-def _key_tombstone(key: ApiKey) -> Tombstone:
-    if key.status is api_keys.ApiKeyStatus.REVOKED:
-        return Tombstone(key.id, TombstoneStatus.REVOKED, key.revoked_at, key.digest)
-    return Tombstone(key.id, TombstoneStatus.ROTATED, key.expires_at, key.digest, key.successor_id)
-
-
-def _items(ports: Ports, partition: Partition) -> Iterator[Item]:
-    return (entry.item for entry in ports.store.query(partition))
-
-
-def _read_ended_keys(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
-    """Read the API keys that are revoked or were rotated."""
-    keys = map(ApiKey.from_item, _items(ports, api_keys.records(tenant_id)))
-    return (key for key in keys if key.status is api_keys.ApiKeyStatus.REVOKED or key.successor_id)
-
-
-def _read_disabled_accounts(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:
-    found = map(ServiceAccount.from_item, _items(ports, service_accounts.accounts(tenant_id)))
-    return (each for each in found if each.status is service_accounts.AccountStatus.DISABLED)
-
-
-def _read_changed_keys(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
-    """Read the signing keys that are not active or were rotated."""
-    keys = map(SigningKey.from_item, _items(ports, signing_keys.keys(tenant_id)))
-    return (
-        key
-        for key in keys
-        if key.status is not signing_keys.KeyStatus.ACTIVE or key.key_version > 1
-    )
-
-
-def _sort_by_kind(tombstones: list[Tombstone], kind: str) -> list[Tombstone]:
-    return [each for each in tombstones if is_identifier(each.id, kind=kind)]

@@ -42,30 +42,26 @@ def read_due_tenants(ports: Ports) -> DueTenants:
     tenants, and one SRL counts as late. Raises `Unavailable`.
     """
     try:
-        return _read_due_tenants(ports)
+        now = ports.now()
+        # The publication deadlines do not reveal SRLs that were issued in the future, because
+        # lifetimes differ. In the order of issue times, these SRLs come last.
+        future = model.upper_bound(now + times.CLOCK_TOLERANCE)
+        ahead, passed = ports.gather(
+            lambda: list(ports.store.query(model.ISSUES, after=future)),
+            lambda: list(ports.store.query(model.TURNS, before=model.upper_bound(now))),
+        )
+        tenant_ids = [model.tenant_of(row.sk) for row in chain(ahead, passed)]
+        tenant_ids += marks.read_ready_tenants(ports)
+        late, expired = len(ahead), 0
+        for row in passed:
+            deadline = parse_deadline(row)
+            # A damaged deadline of one tenant must not delay the others. It counts as a late SRL.
+            late += deadline is None or deadline.is_late(now)
+            expired += deadline is not None and deadline.expires_at <= now
+        return DueTenants(list(dict.fromkeys(tenant_ids)), late, expired)
     except DataCorrupt:
         _log.exception("cannot read which tenants are due; checking all tenants")
     return DueTenants(list(tenants.identifiers(ports)), late=1)
-
-
-def _read_due_tenants(ports: Ports) -> DueTenants:
-    now = ports.now()
-    # The publication deadlines do not reveal SRLs that were issued in the future, because lifetimes
-    # differ. In the order of issue times, these SRLs come last.
-    future = model.upper_bound(now + times.CLOCK_TOLERANCE)
-    ahead, passed = ports.gather(
-        lambda: list(ports.store.query(model.ISSUES, after=future)),
-        lambda: list(ports.store.query(model.TURNS, before=model.upper_bound(now))),
-    )
-    named = dict.fromkeys(model.tenant_of(entry.sk) for entry in chain(ahead, passed))
-    named |= dict.fromkeys(marks.read_ready_tenants(ports))
-    late, expired = len(ahead), 0
-    for entry in passed:
-        read = parse_deadline(entry)
-        # A damaged deadline of one tenant must not delay the others. It counts as a late SRL.
-        late += read is None or read.is_late(now)
-        expired += read is not None and read.expires_at <= now
-    return DueTenants(list(named), late, expired)
 
 
 def read_oldest_issue_time(ports: Ports) -> datetime | None:

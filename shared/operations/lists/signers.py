@@ -60,23 +60,14 @@ def replacement_changes(old: SrlSigner, new: SrlSigner) -> list[Change]:
     return [moved, Delete(old.address, VersionIs(old.version))]
 
 
-def next_statement_number(records: Iterable[SrlSigner]) -> int:
-    """Return the number of the next succession statement, above all numbers so far.
-
-    `records` are all signers except archived ones.
-    """
-    records = list(records)
-    forms = (each.statement for each in records if each.statement is not None)
-    return 1 + max(len(records), highest(forms))
-
-
 def add_statement(
     ports: Ports, new: SrlSigner, by: SrlSigner, records: Iterable[SrlSigner]
 ) -> SrlSigner:
     """Add a succession statement by the signer `by` to a new signer.
 
     Returns the signer unchanged if the seed of `by` cannot be unwrapped. `records` are all signers
-    except archived ones. Raises `Unavailable`.
+    except archived ones. The number of the statement is above all numbers so far. Raises
+    `Unavailable`.
     """
     try:
         seed = seals.unwrap_seed(ports, by)
@@ -86,9 +77,11 @@ def add_statement(
             "cannot unwrap the seed of the SRL signer; its successor gets no succession statement"
         )
         return new
+    records = list(records)
+    last_number = highest(each.statement for each in records if each.statement is not None)
     statement = SuccessionStatement(
         tenant_id=new.tenant_id,
-        number=next_statement_number(records),
+        number=1 + max(len(records), last_number),
         key_id=new.id,
         public_key=new.public_bytes,
         previous=by.public_bytes,
@@ -129,7 +122,12 @@ def read_unarchived(ports: Ports, tenant_id: str) -> list[SrlSigner]:
 
 def filter_listed(records: Sequence[SrlSigner], now: datetime) -> list[SrlSigner]:
     """Return the signers that are not retired, or that signed an SRL that may still be valid."""
-    return [each for each in records if _is_listed(each, now)]
+    return [
+        each
+        for each in records
+        if each.status is not SrlSignerStatus.RETIRED
+        or (each.listed_until is not None and now < each.listed_until)
+    ]
 
 
 def first_archive_page(ports: Ports, tenant_id: str) -> str | None:
@@ -154,10 +152,15 @@ def archive_changes(ports: Ports, tenant_id: str, *, ids: Collection[str] = ()) 
     Omits signers with an identifier in `ids`, because the same transaction changes them. Raises
     `DataCorrupt`, `Unavailable`.
     """
-    found = [each for each in _find_archivable(ports, tenant_id) if each.id not in ids]
+    records = read_unarchived(ports, tenant_id)
+    listed_ids = {each.id for each in filter_listed(records, ports.now())}
+    retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
+    revoked = [each for each in records if each.status is SrlSignerStatus.REVOKED]
+    surplus = [*(each for each in retired[KEPT:] if each.id not in listed_ids), *revoked[KEPT:]]
+    oldest_first = [each for each in reversed(surplus) if each.id not in ids]
     return [
         change
-        for each in found[:_MOVED_AT_ONCE]
+        for each in oldest_first[:_MOVED_AT_ONCE]
         for change in replacement_changes(each, each.archive())
     ]
 
@@ -178,19 +181,3 @@ def find_archived(
         each for each in records if each.status in (SrlSignerStatus.PENDING, SrlSignerStatus.ACTIVE)
     ]
     return [each for each in signing if each.id not in names and each.id < max(names)]
-
-
-def _find_archivable(ports: Ports, tenant_id: str) -> list[SrlSigner]:
-    """Return the signers that may be archived, oldest first for each status."""
-    records = read_unarchived(ports, tenant_id)
-    shown = {each.id for each in filter_listed(records, ports.now())}
-    retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
-    revoked = [each for each in records if each.status is SrlSignerStatus.REVOKED]
-    surplus = [*(each for each in retired[KEPT:] if each.id not in shown), *revoked[KEPT:]]
-    return surplus[::-1]
-
-
-def _is_listed(srl_signer: SrlSigner, now: datetime) -> bool:
-    if srl_signer.status is not SrlSignerStatus.RETIRED:
-        return True
-    return srl_signer.listed_until is not None and now < srl_signer.listed_until

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import Base, HashReference
+from shared.authorizer.formats.wire import Base
 from shared.errors import (
     BlobExists,
     DataCorrupt,
@@ -77,16 +77,6 @@ class Coverage(NamedTuple):
     since: datetime
     until: datetime | None = None
     changes: tuple[str, ...] = ()
-
-
-class NamedDocuments(NamedTuple):
-    """The trust document and the key bundle that a feed head names (TRUST-9).
-
-    A member is None if there is no such document or bundle.
-    """
-
-    trust: HashReference | None = None
-    keys: HashReference | None = None
 
 
 class JumpWrites(NamedTuple):
@@ -182,13 +172,13 @@ def reference_changes(
     previous: FeedHead,
     settings: TenantSettings,
     signer: SrlSigner,
-    references: NamedDocuments,
+    end: wire.SignedHead,
 ) -> list[Change]:
     """Return the writes that name other documents in the feed head, without a new entry.
 
-    Raises `SeedUnavailable`, `Unavailable`.
+    `end` has the references to these documents (TRUST-9), and otherwise equals `previous`. Raises
+    `SeedUnavailable`, `Unavailable`.
     """
-    end = replace(previous.signed_head, trust=references.trust, keys=references.keys)
     head = _sign_feed_head(seed_cache, settings, signer, end, previous)
     return [
         Put(feed.head_address(settings.tenant_id), head.to_item(), VersionIs(previous.version)),

@@ -4,7 +4,6 @@ The feed reports since when they wait (FEED-12). The SRL also reports their numb
 """
 
 import logging
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -12,7 +11,7 @@ from shared.errors import DataCorrupt
 from shared.model import feed as model
 from shared.model.feed import SOON_SECONDS, FeedHead, StoredEntry
 from shared.model.lists.head import SrlHead
-from shared.model.lists.schedule import EVERY, OutboxMark, SignerOutboxMark
+from shared.model.lists.schedule import EVERY
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
@@ -157,7 +156,7 @@ def read_unlisted_changes(
     `Unavailable`.
     """
     # Read before the feed: it then contains every warrant that has lost its mark since.
-    (marked, are_all), of_signers = ports.gather(
+    (warrant_marks, are_all_marks), signer_marks = ports.gather(
         lambda: marks.read_warrant_marks(ports, tenant_id, limit=_COUNTED_MAX),
         lambda: marks.read_signer_marks(ports, tenant_id, limit=_COUNTED_MAX),
     )
@@ -165,46 +164,28 @@ def read_unlisted_changes(
         lambda: in_force.read_feed_head(ports, tenant_id),
         lambda: in_force.read_srl_head(ports, tenant_id),
     )
-    unlisted, are_all_read = _read_unlisted_entries(ports, tenant_id, newest, head)
-    told = [each.decode()[0] for each in unlisted]
-    warrants = {each.sk for each in marked}.union(
-        *(each.revoked for each in told), *(each.removed for each in told)
-    )
+    stored, count = list[StoredEntry](), 0
+    if newest is not None:
+        # The count starts from this SRL, regardless of the base that the feed head names. An SRL
+        # that does not follow from the feed does not state a sequence that it covers.
+        covered = newest.base.sequence if head.sequence is None else head.sequence
+        count = max(newest.sequence - covered, 0)
+        if count:
+            rows = ports.store.query(
+                model.feed_partition(tenant_id),
+                after=model.entry_sk(covered),
+                before=model.entry_sk(newest.sequence + 1),
+                limit=_ENTRIES_MAX,
+            )
+            stored = list(StoredEntry.from_rows(rows))
+    entries = [each.decode()[0] for each in stored]
+    warrants = {each.sk for each in warrant_marks}
+    warrants.update(*(each.revoked for each in entries), *(each.removed for each in entries))
     # A discontinuity names no warrants, and a mark on signers does not name their warrants.
-    names_all = not of_signers and not any(each.is_break for each in told)
-    is_truncated = not (are_all and are_all_read and names_all)
-    count = max(len(warrants), int(is_truncated))
-    oldest = _oldest_change_time([*marked.values(), *of_signers], unlisted)
-    return head, newest, UnlistedChanges(count, is_truncated, oldest)
-
-
-def _read_unlisted_entries(
-    ports: Ports, tenant_id: str, newest: FeedHead | None, head: SrlHead
-) -> tuple[list[StoredEntry], bool]:
-    """Return the entries that the SRL does not cover, and whether these are all.
-
-    The count starts from the SRL of `head`, regardless of the base that the feed head names.
-    """
-    if newest is None:
-        return [], True
-    # An SRL that does not follow from the feed does not state a sequence that it covers.
-    covered = newest.base.sequence if head.sequence is None else head.sequence
-    wanted = max(newest.sequence - covered, 0)
-    if not wanted:
-        return [], True
-    rows = ports.store.query(
-        model.feed_partition(tenant_id),
-        after=model.entry_sk(covered),
-        before=model.entry_sk(newest.sequence + 1),
-        limit=_ENTRIES_MAX,
-    )
-    found = [StoredEntry.from_item(row.item) for row in rows]
-    return found, len(found) == wanted
-
-
-def _oldest_change_time(
-    marked: Sequence[OutboxMark | SignerOutboxMark], unlisted_entries: Sequence[StoredEntry]
-) -> datetime | None:
-    """Return the time of the first waiting change, from its mark or its entry."""
-    moments = [each.set_at for each in marked if each.set_at is not None]
-    return min([*moments, *(each.issued_at for each in unlisted_entries[:1])], default=None)
+    names_all = not signer_marks and not any(each.is_break for each in entries)
+    is_truncated = not (are_all_marks and len(stored) == count and names_all)
+    moments = [each.set_at for each in warrant_marks.values()]
+    moments += [*(each.set_at for each in signer_marks), *(each.issued_at for each in stored[:1])]
+    oldest_at = min((each for each in moments if each is not None), default=None)
+    changes = UnlistedChanges(max(len(warrants), int(is_truncated)), is_truncated, oldest_at)
+    return head, newest, changes

@@ -33,16 +33,34 @@ def read_statuses(
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     count_address = model.marker_count_address(tenant_id)
     items = ports.store.get_many([count_address, *addresses.values()])
-    standings = {each: WarrantState.of(items.get(address)) for each, address in addresses.items()}
-    own = {each: _own_status(each, standing) for each, standing in standings.items()}
-    # These are not revoked directly. The keys that signed them may be revoked.
-    held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
-    told = {each: standing for each, standing in standings.items() if standing.said_to_end_at}
-    found = _statuses_by_signer(ports, tenant_id, held | told, items.get(count_address))
-    # A key does not have the expiry that was given, so its warrants are revoked until the signed
-    # expiry.
-    also = {each: replace(own[each], ends_at=told[each].ends_at) for each in told if each in found}
-    return own | found | also
+    states = {each: WarrantState.of(items.get(address)) for each, address in addresses.items()}
+    statuses, signers = dict[str, WarrantStatus](), dict[str, WarrantSigner]()
+    for warrant_id, state in states.items():
+        if (state.revoked_at is None) != (state.revocation_id is None):
+            raise DataCorrupt(
+                "a warrant state has a revocation without a time, or a time without a revocation"
+            )
+        status = WarrantStatus(warrant_id, state.revoked_at, state.reason, state.end)
+        statuses[warrant_id] = status
+        # The key that signed the warrant may be revoked.
+        if state.key_id is not None and (not status.revoked or state.said_to_end_at):
+            signers[warrant_id] = WarrantSigner(state.key_id, state.key_version)
+    # A warrant is revoked together with its key version, or with the whole key.
+    wanted = {*signers.values(), *(WarrantSigner(each.key_id, None) for each in signers.values())}
+    markers = read_signer_revocations(ports, tenant_id, items.get(count_address), wanted)
+    for warrant_id, signer in signers.items():
+        state, revoker = states[warrant_id], model.revoker_of(markers, signer)
+        if revoker is None:
+            continue
+        if statuses[warrant_id].revoked:
+            # A key does not have the expiry that was given, so its warrants are revoked until the
+            # signed expiry.
+            statuses[warrant_id] = replace(statuses[warrant_id], ends_at=state.ends_at)
+        else:
+            statuses[warrant_id] = WarrantStatus(
+                warrant_id, revoker.revoked_at, revoker.reason, state.end, by_key=True
+            )
+    return statuses
 
 
 def token_verdicts(
@@ -53,10 +71,10 @@ def token_verdicts(
     A later cutoff of the subject also revokes a token. Each subject cutoff that is not revoked
     directly costs one more query. Raises the same errors as `read_statuses`.
     """
-    found = read_statuses(ports, tenant_id, warrant_ids)
-    asked = [each for each, verdict in found.items() if not verdict.revoked and subject_of(each)]
+    statuses = read_statuses(ports, tenant_id, warrant_ids)
+    asked = [each for each, status in statuses.items() if not status.revoked and subject_of(each)]
     later = ports.gather(*(partial(_by_later_cutoff, ports, tenant_id, each) for each in asked))
-    return found | {each.warrant_id: each for each in later if each}
+    return statuses | {each.warrant_id: each for each in later if each}
 
 
 def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantStatus | None:
@@ -69,35 +87,6 @@ def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantStatus
         if verdict.revoked:
             return replace(verdict, warrant_id=cutoff)
     return None
-
-
-def _own_status(warrant_id: str, standing: WarrantState) -> WarrantStatus:
-    if (standing.revoked_at is None) != (standing.revocation_id is None):
-        raise DataCorrupt(
-            "a warrant state has a revocation without a time, or a time without a revocation"
-        )
-    return WarrantStatus(warrant_id, standing.revoked_at, standing.reason, standing.end)
-
-
-def _statuses_by_signer(
-    ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState], count: Item | None
-) -> dict[str, WarrantStatus]:
-    """Return the status of warrants with a revoked signer. `count` is the count item."""
-    signers = {
-        warrant_id: WarrantSigner(each.key_id, each.key_version)
-        for warrant_id, each in standings.items()
-        if each.key_id is not None
-    }
-    # A warrant is revoked together with its key version, or with the whole key.
-    wanted = {*signers.values(), *(WarrantSigner(each.key_id, None) for each in signers.values())}
-    found = read_signer_revocations(ports, tenant_id, count, wanted)
-    return {
-        warrant_id: WarrantStatus(
-            warrant_id, revoker.revoked_at, revoker.reason, standings[warrant_id].end, by_key=True
-        )
-        for warrant_id, signer in signers.items()
-        if (revoker := model.revoker_of(found, signer)) is not None
-    }
 
 
 def read_signer_revocations(

@@ -11,7 +11,6 @@ from typing import Final
 
 from shared.model.feed import SOON_SECONDS, FeedHead
 from shared.model.items import Address
-from shared.model.lists.head import SrlHead
 from shared.model.tenants import SrlPublicationPolicy, TenantSettings
 from shared.operations.base import counters, operation, tenants
 from shared.operations.lists import in_force, publication
@@ -103,9 +102,6 @@ def _seconds_left_in_window(head: FeedHead, settings: TenantSettings, now: datet
 def _is_srl_replaceable(ports: Ports, tenant_id: str) -> bool:
     """Return whether the current SRL is old enough to be replaced without being due."""
     head = in_force.read_srl_head(ports, tenant_id)
-    return head.is_ahead(ports.now()) or ports.now() >= head.issued_at + _minimum_interval(head)
-
-
-def _minimum_interval(head: SrlHead) -> timedelta:
     seconds = _SECONDS_A_LIST + head.count * _SECONDS_A_WARRANT
-    return timedelta(seconds=_SHARE * seconds)
+    replaceable_at = head.issued_at + timedelta(seconds=_SHARE * seconds)
+    return head.is_ahead(ports.now()) or ports.now() >= replaceable_at

@@ -28,7 +28,7 @@ from shared.operations.lists import (
     storage,
     unpublished,
 )
-from shared.operations.lists.storage import NamedDocuments, SeedCache
+from shared.operations.lists.storage import SeedCache
 from shared.operations.trust import documents
 from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
@@ -202,8 +202,9 @@ def test_a_feed_without_names_gets_them(ports: Ports, tenant: Tenant) -> None:
     assert newest is not None
     settings = tenants.settings(ports, tenant.id)
     signer = active(ports, tenant)
+    unnamed = replace(newest.signed_head, trust=None, keys=None)
     ports.store.write(
-        *storage.reference_changes(SeedCache(ports), newest, settings, signer, NamedDocuments())
+        *storage.reference_changes(SeedCache(ports), newest, settings, signer, unnamed)
     )
     assert published_keys.publish_key_reference(ports, SeedCache(ports), tenant.id)
     PinnedClient(ports, tenant).polls()

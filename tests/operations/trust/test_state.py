@@ -1,12 +1,14 @@
 """Warnings about trust documents (TRUST-19)."""
 
+from dataclasses import replace
+
 import pytest
 
 from shared.model import trust as model
 from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, storage
-from shared.operations.lists.storage import NamedDocuments, SeedCache
+from shared.operations.lists.storage import SeedCache
 from shared.operations.operator import doctor, readiness
 from shared.operations.trust import state
 from shared.operations.trust.state import TrustSurvey
@@ -71,8 +73,9 @@ def test_what_doctor_finds(ports: Ports, tenant: Tenant) -> None:
         tenants.settings(ports, tenant.id),
         in_force.read_active_signer(ports, tenant.id),
     )
+    unnamed = replace(newest.signed_head, trust=None, keys=None)
     ports.store.write(
-        *storage.reference_changes(SeedCache(ports), newest, settings, signer, NamedDocuments())
+        *storage.reference_changes(SeedCache(ports), newest, settings, signer, unnamed)
     )
     name = model.document_blob(tenant.id, 7)
     ports.blobs.put(name, b"{}")

@@ -197,6 +197,7 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
         report(f"Unrevoked {record.warrant_id}.")
     except KeyboardInterrupt:
         raise NotComplete("interrupted; the canary is unrevoked.") from None
+    propagation = progress.propagation
     if not propagation.is_complete:
         for each in propagation.lagging_authorizers:
             authorizer, sequence = each.authorizer, each.authorizer.sequence

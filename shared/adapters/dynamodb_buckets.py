@@ -106,20 +106,23 @@ class DynamoBuckets:
             },
             "ReturnValues": "UPDATED_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **update,
         }
-        with translating_errors():
-            try:
-                answer = self._client.update_item(**request, **update)
-            except ClientError as error:
-                if code_of(error) != "ConditionalCheckFailedException":
-                    raise
-                found: Any = error.response.get("Item")
-                return False, _full_at(found) if found else None
-        return True, _full_at(answer.get("Attributes", {}))
+        is_met, attributes = _update_item(self._client, request)
+        is_new = not (is_met or attributes)
+        return is_met, None if is_new else integer(decode_item(attributes), "full_at")
 
 
-def _full_at(attributes: Attributes) -> int:
-    return integer(decode_item(attributes), "full_at")
+def _update_item(client: Any, request: dict[str, Any]) -> tuple[bool, Attributes]:
+    """Return whether the condition was met, and the attributes in the response."""
+    with translating_errors():
+        try:
+            return True, client.update_item(**request).get("Attributes", {})
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            item: Any = error.response.get("Item", {})
+            return False, item
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
@@ -165,17 +168,8 @@ class DynamoUsage:
             },
         }
         if not usage.late:
-            self._update(request | _COUNT)
-        elif not self._update(request | _COUNT_AS_LAST):
-            self._update(request | _COUNT_ONLY)
-
-    def _update(self, request: dict[str, Any]) -> bool:
-        """Return whether the condition was met."""
-        with translating_errors():
-            try:
-                self._client.update_item(**request)
-            except ClientError as error:
-                if code_of(error) != "ConditionalCheckFailedException":
-                    raise
-                return False
-        return True
+            _update_item(self._client, request | _COUNT)
+            return
+        is_last, _ = _update_item(self._client, request | _COUNT_AS_LAST)
+        if not is_last:
+            _update_item(self._client, request | _COUNT_ONLY)

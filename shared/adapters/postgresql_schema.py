@@ -95,10 +95,8 @@ def setup(url: str, *, role: str | None = None) -> None:
                     )
                 )
             if role is not None:
-                user, tables = (
-                    sql.Identifier(role),
-                    sql.SQL(", ").join(map(sql.Identifier, _TABLES)),
-                )
+                user = sql.Identifier(role)
+                tables = sql.SQL(", ").join(map(sql.Identifier, _TABLES))
                 rights = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
                 connection.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, user))
                 connection.execute(sql.SQL("GRANT SELECT ON rescind_format TO {}").format(user))

@@ -34,25 +34,19 @@ def add_tracing(app: ASGIApp) -> ASGIApp:
     Returns `app` unchanged if no tracer provider is configured.
     """
     provider = trace.get_tracer_provider()
-    is_configured = not isinstance(provider, trace.ProxyTracerProvider)
-    return _TracingMiddleware(app, provider) if is_configured else app
+    if isinstance(provider, trace.ProxyTracerProvider):
+        return app
+    tracer = provider.get_tracer("rescind")
 
-
-class _TracingMiddleware:
-    """ASGI middleware before the gate. A span continues the trace of the header `traceparent`."""
-
-    def __init__(self, app: ASGIApp, provider: trace.TracerProvider) -> None:
-        self._app = app
-        self._tracer = provider.get_tracer("rescind")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        with self._tracer.start_as_current_span(
+        # The span continues the trace of the header `traceparent`.
+        with tracer.start_as_current_span(
             scope["method"],
             context=propagate.extract(headers),
             kind=SpanKind.SERVER,
@@ -67,13 +61,15 @@ class _TracingMiddleware:
                         span.set_status(StatusCode.ERROR)
                 await send(message)
 
-            await self._app(scope, receive, send_traced)
+            await app(scope, receive, send_traced)
             # Name the span after the operation, if the request reached an endpoint.
             endpoint, route = scope.get("endpoint"), scope.get("route")
             if endpoint is not None:
                 span.update_name(endpoint.__name__)
             if route is not None:
                 span.set_attribute("http.route", route.path)
+
+    return serve
 
 
 def create_app(

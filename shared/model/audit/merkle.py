@@ -60,9 +60,12 @@ def inclusion(index: int, size: int, subtree: Subtree) -> list[bytes]:
     start, end, path = 0, size, list[bytes]()
     while end - start > 1:
         middle = start + _split(end - start)
-        left, right = (start, middle), (middle, end)
-        (start, end), other = (left, right) if index < middle else (right, left)
-        path.append(_range(*other, subtree))
+        if index < middle:
+            path.append(_range(middle, end, subtree))
+            end = middle
+        else:
+            path.append(_range(start, middle, subtree))
+            start = middle
     return path[::-1]
 
 
@@ -74,9 +77,12 @@ def consistency(prior: int, size: int, subtree: Subtree) -> list[bytes]:
     start, end, path = 0, size, list[bytes]()
     while 0 < prior < end:
         middle = start + _split(end - start)
-        left, right = (start, middle), (middle, end)
-        (start, end), other = (left, right) if prior <= middle else (right, left)
-        path.append(_range(*other, subtree))
+        if prior <= middle:
+            path.append(_range(middle, end, subtree))
+            end = middle
+        else:
+            path.append(_range(start, middle, subtree))
+            start = middle
     if start:
         path.append(_range(start, end, subtree))
     return path[::-1]

@@ -192,7 +192,7 @@ class PropagationCurve:
     last: datetime | None
 
 
-class _DeniesFrom(NamedTuple):
+class _RefusalStart(NamedTuple):
     at: datetime
     enforcement: EnforcementState
     is_upper_bound: bool
@@ -203,7 +203,7 @@ def curve(
 ) -> PropagationCurve:
     """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
     sequence = 0 if entry is None else entry.sequence
-    moments: list[_DeniesFrom] = []
+    moments: list[_RefusalStart] = []
     for each in status:
         if each.enforcement not in (EnforcementState.ENFORCED, EnforcementState.FAIL_CLOSED):
             continue
@@ -215,7 +215,7 @@ def curve(
             # of this record.
             at = first.at if first else times.from_seconds(each.authorizer.stored)
             is_upper_bound = first is None or first.is_upper_bound
-        moments.append(_DeniesFrom(at, each.enforcement, is_upper_bound))
+        moments.append(_RefusalStart(at, each.enforcement, is_upper_bound))
     moments.sort(key=lambda each: each.at)
     chosen = moments
     if len(moments) > CURVE_MAX:
@@ -262,8 +262,11 @@ def judge(
             return AuthorizerStatus(authorizer, EnforcementState.ENFORCED)
     # A client of this feed does not report these states.
     verified_at, seconds = authorizer.verified_at, authorizer.max_staleness_seconds
-    is_wrong = authorizer.equivocation or (sequence or 0) >= entry.sequence
-    is_wrong = is_wrong or (verified_at is not None and verified_at > visible_at)
+    is_wrong = (
+        authorizer.equivocation
+        or (sequence or 0) >= entry.sequence
+        or (verified_at is not None and verified_at > visible_at)
+    )
     fail_closed_at = None
     if not (seconds is None or authorizer.fail_open or is_wrong):
         with suppress(OverflowError):

@@ -366,7 +366,7 @@ class BlobNotSigned(DataCorrupt):
 def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> bytes:
     """Return the blob of these members, signed with the seed (32 bytes)."""
     signed = prefix + cbor2.dumps(members, canonical=True)
-    return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
+    return seeds.signature(signed, seed=seed) + signed
 
 
 def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import ClassVar, Final, Self
 
 import cbor2
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.formats import ed25519, wire
+from shared.authorizer.formats.members import to_base64
+from shared.model import seeds
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import KeyPurpose, WrappedKeyRecord
@@ -155,11 +156,8 @@ class SuccessionStatement:
     def sign(self, *, seed: bytes) -> dict[str, str]:
         """Return the statement in the form of the API. `seed` is the seed of `previous`."""
         encoded = self.encode()
-        signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_DOMAIN + encoded)
-        return {
-            "Payload": base64.b64encode(encoded).decode(),
-            "Signature": base64.b64encode(signature).decode(),
-        }
+        signature = seeds.signature(_DOMAIN + encoded, seed=seed)
+        return {"Payload": to_base64(encoded), "Signature": to_base64(signature)}
 
     @classmethod
     def parse(cls, form: Form) -> Self:

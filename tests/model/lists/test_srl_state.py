@@ -101,8 +101,7 @@ _MEMBERS = srl_state.read_unverified_members(_STATE.sign(seed=_SEED), srl_state.
 @pytest.mark.parametrize(
     "encoded",
     [
-        cbor2.dumps(_MEMBERS)[:-1],
-        *map(cbor2.dumps, (7, {})),
+        *(cbor2.dumps(_MEMBERS)[:-1], cbor2.dumps(7), cbor2.dumps({})),
         *(
             cbor2.dumps(_MEMBERS | {name: value})
             for name, value in (

@@ -88,19 +88,19 @@ func secondsOf(value any) (time.Duration, error) {
 // client, at a random place that is drawn once. A fleet therefore reports an advance evenly over
 // one period (FLEET-2).
 type schedule struct {
-	id       string
-	place    float64
-	terms    terms
-	next     time.Time
-	turn     time.Time
-	told     uint64
-	hasTold  bool
-	failures int
+	id          string
+	place       float64
+	terms       terms
+	next        time.Time
+	turn        time.Time
+	reported    uint64
+	hasReported bool
+	failures    int
 }
 
 // due returns when to report next, or to register, if the client has this entry.
 func (s *schedule) due(sequence uint64, now time.Time) time.Time {
-	if s.id == "" || s.failures > 0 || (s.hasTold && sequence == s.told) {
+	if s.id == "" || s.failures > 0 || (s.hasReported && sequence == s.reported) {
 		return s.next
 	}
 	if s.turn.IsZero() {
@@ -115,11 +115,11 @@ func (s *schedule) due(sequence uint64, now time.Time) time.Time {
 
 func (s *schedule) registered(answer *reportAnswer, now time.Time) {
 	// Keep the failure count until a heartbeat is accepted, because all of them may fail.
-	s.id, s.terms, s.hasTold, s.turn, s.next = answer.word, answer.terms, false, time.Time{}, now
+	s.id, s.terms, s.hasReported, s.turn, s.next = answer.word, answer.terms, false, time.Time{}, now
 }
 
 func (s *schedule) accepted(answer *reportAnswer, sequence uint64, now time.Time) {
-	s.terms, s.told, s.hasTold, s.turn, s.failures = answer.terms, sequence, true, time.Time{}, 0
+	s.terms, s.reported, s.hasReported, s.turn, s.failures = answer.terms, sequence, true, time.Time{}, 0
 	// Spreads out heartbeats that coincided after an advance.
 	s.next = now.Add(times(answer.terms.after, 1+uniform()/4))
 }

@@ -107,7 +107,7 @@ func TestAReportThatFails(t *testing.T) {
 	reporter.step(context.Background())
 	reporter.schedule.next = time.Time{}
 	reporter.step(context.Background())
-	expect(t, []any{reporter.schedule.failures, reporter.schedule.hasTold}, []any{0, true})
+	expect(t, []any{reporter.schedule.failures, reporter.schedule.hasReported}, []any{0, true})
 	for _, body := range []string{"[]", "{}", `{"id": ""}`, `{"id": "a"}`, `{"id": "a", "report_after_seconds": -1}`} {
 		if _, err := parseReportAnswer([]byte(body), "id"); err == nil {
 			t.Error(body)

@@ -14,11 +14,11 @@ type digest struct{ one, two uint64 }
 
 const secretSize = 16
 
-var secret = func() (made [secretSize]byte) {
-	if _, err := rand.Read(made[:]); err != nil {
+var secret = func() (drawn [secretSize]byte) {
+	if _, err := rand.Read(drawn[:]); err != nil {
 		panic("rescind: the system has no random numbers: " + err.Error())
 	}
-	return made
+	return drawn
 }()
 
 func digestOf[T string | []byte](id T) digest {

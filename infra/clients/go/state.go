@@ -26,7 +26,7 @@ type state struct {
 
 // verifier checks the signature of a head before it is parsed, and whether documents cover its
 // signer.
-type verifier func(given *answer, now time.Time, likely *key) (head, key, error)
+type verifier func(answer *answer, now time.Time, likely *key) (head, key, error)
 
 // step is the input of advance: an answer, its head, and the positions already passed.
 type step struct {

@@ -33,7 +33,7 @@ interface Requests {
   verdicts: string[];
 }
 
-type Commands = { [Name in keyof Requests]: (given: Requests[Name]) => object | Promise<object> };
+type Commands = { [Name in keyof Requests]: (request: Requests[Name]) => object | Promise<object> };
 
 const SECOND = 1000;
 const READY_MAX = 10 * SECOND;
@@ -55,9 +55,9 @@ export class Session {
 
   /** The answer to a request. The name of its only member selects the command. */
   async answer(request: object): Promise<object> {
-    const [[name, given] = ["", {}]] = Object.entries(request);
+    const [[name, argument] = ["", {}]] = Object.entries(request);
     try {
-      return await this.commands[name as keyof Requests](given);
+      return await this.commands[name as keyof Requests](argument);
     } catch (error) {
       if (error instanceof Refused) return { refused: error.reason };
       if (error instanceof NeedsBase) return { needs_base: error.base.version };
@@ -93,11 +93,11 @@ export class Session {
       return { ready: true };
     },
     poll: async ({ now, answer, base }) => {
-      const given = readAnswer(utf8(answer)), at = Date.parse(now);
+      const parsed = readAnswer(utf8(answer)), at = Date.parse(now);
       const terms = { tenant: this.belief.tenant, now: at, savedPosition: this.savedPosition };
-      const held = this.isTrusted ? this.state : null;
+      const state = this.isTrusted ? this.state : null;
       const data = base === null ? null : base64(base);
-      this.state = advance(held, given, await judged(this.belief, given, at), data, terms);
+      this.state = advance(state, parsed, await judged(this.belief, parsed, at), data, terms);
       this.signer = this.state.signer;
       this.isTrusted = true;
       return { sequence: this.state.head.sequence };

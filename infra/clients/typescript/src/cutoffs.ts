@@ -14,18 +14,18 @@ const isCutoff = (id: string): boolean => id.startsWith("svc_wrt_sub-") && FORM.
 export function changed(cutoffs: Cutoffs, revoked: readonly string[], removed: readonly string[] = []): Cutoffs {
   const gone = removed.filter(isCutoff), added = revoked.filter(isCutoff);
   if (!gone.length && !added.length) return cutoffs;
-  const made = new Map(cutoffs);
+  const subjects = new Map(cutoffs);
   for (const id of gone) {
     const subject = id.slice(0, SUBJECT_END);
-    const left = (made.get(subject) ?? []).filter((each) => each !== id.slice(SUBJECT_END));
-    if (left.length) made.set(subject, left);
-    else made.delete(subject);
+    const left = (subjects.get(subject) ?? []).filter((each) => each !== id.slice(SUBJECT_END));
+    if (left.length) subjects.set(subject, left);
+    else subjects.delete(subject);
   }
   for (const id of added) {
     const subject = id.slice(0, SUBJECT_END);
-    made.set(subject, [...new Set([...(made.get(subject) ?? []), id.slice(SUBJECT_END)])].sort());
+    subjects.set(subject, [...new Set([...(subjects.get(subject) ?? []), id.slice(SUBJECT_END)])].sort());
   }
-  return made;
+  return subjects;
 }
 
 /** Whether an identifier is at or before a cutoff of its subject. */

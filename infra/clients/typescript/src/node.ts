@@ -68,8 +68,8 @@ export class FileStateStore implements StateStore {
 }
 
 async function stampOf(path: string): Promise<string | null> {
-  const found = await stat(path).catch(nullIfMissing);
-  return found && `${found.ino} ${found.mtimeMs} ${found.size}`;
+  const file = await stat(path).catch(nullIfMissing);
+  return file && `${file.ino} ${file.mtimeMs} ${file.size}`;
 }
 
 function nullIfMissing(error: NodeJS.ErrnoException): null {

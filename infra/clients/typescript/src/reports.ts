@@ -73,7 +73,7 @@ export class Reporter {
   private spread = 0;
   private next = -Infinity;
   private turn: number | null = null;
-  private told: number | null = null;
+  private reported: number | null = null;
   private failures = 0;
   private lastNumber = 0;
   /** How far the clock of the service is ahead of the local clock, in milliseconds. */
@@ -110,7 +110,7 @@ export class Reporter {
    * place.
    */
   private due(sequence: number): number {
-    if (this.id === null || this.failures || sequence === this.told) return this.next;
+    if (this.id === null || this.failures || sequence === this.reported) return this.next;
     const now = seconds(), { spread } = this;
     this.turn ??= spread ? now + ((((this.place * spread - now) % spread) + spread) % spread) : now;
     return this.turn;
@@ -125,7 +125,7 @@ export class Reporter {
     // Keep the failure count until a heartbeat is accepted, because all of them may fail.
     this.id = answer.word;
     this.lastNumber = Math.max(this.lastNumber, answer.lastNumber);
-    this.told = this.turn = null;
+    this.reported = this.turn = null;
     this.next = seconds();
   }
 
@@ -147,7 +147,7 @@ export class Reporter {
     if (!answer) return;
     this.sent = counts;
     this.reporting = "on";
-    this.told = sequence;
+    this.reported = sequence;
     this.turn = null;
     this.failures = 0;
     // Spreads out heartbeats that coincided after an advance.

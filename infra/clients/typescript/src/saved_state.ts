@@ -115,7 +115,7 @@ export async function loadBase(store: StateStore, { base, sha256 }: Restorable):
 function decoded(data: Uint8Array): Saved {
   const written = textOf(data), end = written.indexOf("\n"), rest = written.slice(end + 1);
   if (hex(hash(utf8(rest))) !== written.slice(0, end)) throw new Error("its hash is wrong");
-  const found = JSON.parse(rest) as Record<string, unknown>, { client = "Python", format } = found;
+  const members = JSON.parse(rest) as Record<string, unknown>, { client = "Python", format } = members;
   // A saved state belongs to one client library, because libraries save different data.
   if (client !== CLIENT) {
     throw new StateError(`it was saved by the ${String(client)} client: use a separate store for each client`);
@@ -124,16 +124,16 @@ function decoded(data: Uint8Array): Saved {
     throw new StateError(`a newer version of this client wrote the saved state. ${again}, or install that version`);
   }
   const text = (name: string): string => {
-    const value = found[name];
+    const value = members[name];
     if (typeof value !== "string") throw new Error(`${name} is not a text`);
     return value;
   };
   const whole = (name: string): number => {
-    const value = found[name];
+    const value = members[name];
     if (typeof value !== "number" || !Number.isSafeInteger(value)) throw new Error(`${name} is not a number`);
     return value;
   };
-  const has = (name: string): boolean => found[name] !== null;
+  const has = (name: string): boolean => members[name] !== null;
   const [held] = readDocuments(utf8(text("trust")));
   if (!held) throw new Error("it has no trust document");
   return {

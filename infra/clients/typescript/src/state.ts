@@ -138,9 +138,9 @@ export class RevokedIds {
       }
     }
     const cutoffs = entries.reduce((before, entry) => changed(before, entry.revoked, entry.removed), this.cutoffs);
-    const made = new RevokedIds(this.whole, added, removed, cutoffs);
-    if (added.size + removed.size <= FOLD_AT) return made;
-    return new RevokedIds(new CompactIds(made, made.size), undefined, undefined, cutoffs);
+    const next = new RevokedIds(this.whole, added, removed, cutoffs);
+    if (added.size + removed.size <= FOLD_AT) return next;
+    return new RevokedIds(new CompactIds(next, next.size), undefined, undefined, cutoffs);
   }
 
   *[Symbol.iterator](): Generator<string> {

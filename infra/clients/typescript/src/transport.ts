@@ -52,9 +52,9 @@ export function ageOf({ headers }: Pick<Received, "headers">): number {
 /**
  * The number of seconds in a header, which spaces and tabs may surround, or null if it is invalid.
  */
-export function wholeSeconds(given: string): number | null {
-  const found = /^[ \t]*([0-9]+)[ \t]*$/.exec(given);
-  return found && Math.min(Number(found[1]), SECONDS_MAX);
+export function wholeSeconds(text: string): number | null {
+  const digits = /^[ \t]*([0-9]+)[ \t]*$/.exec(text);
+  return digits && Math.min(Number(digits[1]), SECONDS_MAX);
 }
 
 /** The beginning of a text as one line without control characters. */
@@ -122,13 +122,13 @@ export class Transport {
     const request = { limit, seconds: PATIENCE + limit / BASE_RATE };
     let url = this.url + path, headers = this.authorization;
     for (let left = REDIRECTS_MAX; left >= 0; left -= 1) {
-      let found = await this.ask(url, { ...request, headers });
+      let response = await this.ask(url, { ...request, headers });
       // A browser hides the target of a redirect. It follows the redirect without sending the key
       // elsewhere.
-      if (found.status === 0) found = await this.ask(url, { ...request, headers, redirect: "follow" });
-      if (found.status === 200) return found.body;
-      if (!REDIRECTS.includes(found.status)) throw unexpected(found);
-      url = targetOf(url, found);
+      if (response.status === 0) response = await this.ask(url, { ...request, headers, redirect: "follow" });
+      if (response.status === 200) return response.body;
+      if (!REDIRECTS.includes(response.status)) throw unexpected(response);
+      url = targetOf(url, response);
       headers = {};
     }
     throw new NoAnswer("the service redirects too often");
@@ -151,8 +151,8 @@ export class Transport {
       // Some HTTP parsers do not treat a name with a trailing space as the same header.
       for (const [name] of response.headers) if (/\s/.test(name)) throw new NoAnswer("the service sent a malformed response");
       const isGood = [200, 201].includes(response.status);
-      const found = await readBody(response, isGood ? limit : ERROR_MAX);
-      const shown = isGood && body === undefined ? found : this.redact(found);
+      const content = await readBody(response, isGood ? limit : ERROR_MAX);
+      const shown = isGood && body === undefined ? content : this.redact(content);
       return { status: response.status, headers: response.headers, body: shown };
     } catch (error) {
       const isLate = abort.signal.aborted && !this.isEnded;
@@ -193,9 +193,9 @@ async function readBody(response: Response, limit: number): Promise<Bytes> {
 }
 
 function targetOf(url: string, { headers }: Received): string {
-  const given = headers.get("location") ?? "";
-  if (!URL.canParse(given, url)) throw new NoAnswer("the redirect leads to no address");
-  const target = new URL(given, url);
+  const location = headers.get("location") ?? "";
+  if (!URL.canParse(location, url)) throw new NoAnswer("the redirect leads to no address");
+  const target = new URL(location, url);
   if (target.protocol !== "https:" && url.startsWith("https:")) {
     throw new NoAnswer("the redirect leads to an address without TLS");
   }
@@ -203,12 +203,12 @@ function targetOf(url: string, { headers }: Received): string {
 }
 
 function checkAddress(url: string, allowHttp: boolean): void {
-  const found = URL.canParse(url) ? new URL(url) : null;
-  if (!found || !["http:", "https:"].includes(found.protocol) || found.search || found.username) {
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  if (!parsed || !["http:", "https:"].includes(parsed.protocol) || parsed.search || parsed.username) {
     throw new TypeError("the address of the service must be a URL such as https://rescind.example.com");
   }
-  const isHere = found.hostname === "localhost" || found.hostname === "[::1]" || /^127(\.\d+){3}$/.test(found.hostname);
-  if (found.protocol === "http:" && !allowHttp && !isHere) {
+  const isHere = parsed.hostname === "localhost" || parsed.hostname === "[::1]" || /^127(\.\d+){3}$/.test(parsed.hostname);
+  if (parsed.protocol === "http:" && !allowHttp && !isHere) {
     throw new TypeError("without TLS, anyone on the network path can read the API key: use https, or set allowHttp");
   }
 }

@@ -24,8 +24,8 @@ export interface Policy {
 const USUAL: Policy = { maxStaleness: 30, pollSeconds: 1, waitSeconds: 25, allowHttp: false };
 
 /** A policy with defaults for missing members. Throws a `TypeError` if a value is invalid. */
-export function policyOf(given: Partial<Policy>): Policy {
-  const policy = { ...USUAL, ...given };
+export function policyOf(settings: Partial<Policy>): Policy {
+  const policy = { ...USUAL, ...settings };
   for (const name of ["maxStaleness", "pollSeconds", "waitSeconds"] as const) {
     const isGood = Number.isFinite(policy[name]) && (policy[name] > 0 || name === "waitSeconds");
     if (!isGood || policy[name] < 0) throw new TypeError(`${name} must be a number of seconds above 0`);

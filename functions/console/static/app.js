@@ -77,9 +77,9 @@ paint()
 void start()
 
 async function start() {
-  const [, kind, given] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
+  const [, kind, credential] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
   // Before any call, so that no record keeps a ticket or a code, for example the browser history.
-  if (given) history.replaceState(null, '', location.pathname + location.search)
+  if (credential) history.replaceState(null, '', location.pathname + location.search)
   onSessionChange(close, showShell)
   events.addEventListener('waiting', (event) =>
     announce(`Too many requests. Retrying in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
@@ -92,14 +92,14 @@ async function start() {
   })
   try {
     if (kind === 'ticket') {
-      const form = { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }
+      const form = { grant_type: 'urn:rescind:grant-type:ticket', ticket: credential }
       const accept = async () => {
         await open(await exchangeCredential('/v1/token', form))
         tellTabs()
       }
       return showSignIn(place, showShell, null, null, accept)
     } else if (kind === 'signed-in') {
-      if (!(await signedIn(given))) return
+      if (!(await signedIn(credential))) return
     } else if (!(await restoreSession())) return close()
   } catch (error) {
     return close(null, error)
@@ -306,8 +306,8 @@ function showWaiting(waiting) {
   const newTitle = waiting ? `(${number(waiting)}) ${title}` : title
   if (document.title !== newTitle) document.title = newTitle
   const icon = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=icon]'))
-  const wanted = new URL(waiting ? 'mark-waits.svg' : 'mark.svg', import.meta.url).href
-  if (icon.href !== wanted) icon.href = wanted
+  const address = new URL(waiting ? 'mark-waits.svg' : 'mark.svg', import.meta.url).href
+  if (icon.href !== address) icon.href = address
 }
 
 /** Close dialogs, which belong to the page that opened them. */
@@ -344,14 +344,14 @@ async function showPage() {
   leaving = new AbortController()
   const { signal } = leaving
   closeDialog()
-  const wanted = route()
-  const known = [...PAGES, CHANGES].find(([name]) => name === wanted.page)
+  const target = route()
+  const known = [...PAGES, CHANGES].find(([name]) => name === target.page)
   delete document.body.dataset.ready
-  document.body.dataset.page = wanted.page
+  document.body.dataset.page = target.page
   place.querySelector('nav')?.classList.remove('open')
   for (const link of place.querySelectorAll('nav a')) {
     link.toggleAttribute('aria-current', false)
-    if (link.getAttribute('data-page') === (wanted.page === 'changes' ? 'revocations' : wanted.page))
+    if (link.getAttribute('data-page') === (target.page === 'changes' ? 'revocations' : target.page))
       link.setAttribute('aria-current', 'page')
   }
   put(/** @type {HTMLElement} */ (document.getElementById('notes')), notes())
@@ -372,7 +372,7 @@ async function showPage() {
     const page = await import(`./pages/${known[2]}.js`).catch(renewed)
     if (signal.aborted) return
     document.title = `${page.title} – ${currentCaller().tenant_name} – Rescind`
-    const shown = page.show(room, { route: wanted, signal })
+    const shown = page.show(room, { route: target, signal })
     room.querySelector('h1')?.focus({ preventScroll: true })
     scrollTo(0, 0)
     await shown

@@ -85,14 +85,14 @@ class Palette {
     const { signal } = (this.#asking = new AbortController())
     // Remove earlier results that no longer match, so that they cannot be opened by mistake.
     this.#hits = this.#hits.filter(({ id, name, note }) => matches(query, id, name ?? '', note ?? ''))
-    const wanted = query.trim()
-    this.#isAsking = wanted.length >= SHORTEST && wanted.length <= LONGEST
+    const text = query.trim()
+    this.#isAsking = text.length >= SHORTEST && text.length <= LONGEST
     if (!this.#isAsking) this.#hits = []
     this.#draw()
     if (!this.#isAsking) return
     try {
       await sleep(PAUSE, signal)
-      const answer = await get('/v1/search', { query: { q: wanted, limit: MOST }, signal })
+      const answer = await get('/v1/search', { query: { q: text, limit: MOST }, signal })
       if (signal.aborted) return
       this.#hits = /** @type {Api.SearchResults} */ (answer).results.filter(({ kind }) => kind in KINDS)
       this.#fault = null

@@ -28,8 +28,15 @@ import { hasScope, tabs, currentCaller } from './session.js'
  * @property {number} seconds
  * @property {string} [tag] of the tab's copy
  */
-/** @typedef {{name: string, held: boolean, stop: AbortController, release: () => void}} Lock */
+/** @typedef {{name: string, isHeld: boolean, stop: AbortController, release: () => void}} Lock */
 /** @typedef {{draw: () => void, wants: Map<string, Want>}} View */
+/**
+ * @typedef {object} Turn the polls of a path, in milliseconds of `elapsed`
+ * @property {ReturnType<typeof setTimeout>} [timer]
+ * @property {boolean} isPolling
+ * @property {number} polledAt
+ * @property {number} failures
+ */
 
 /** Seconds between a tab's subscriptions, and their lifetime; the same for a hidden tab with late timers. */
 const [ANNOUNCE_EVERY, WANT_TTL, HIDDEN_ANNOUNCE_EVERY, HIDDEN_WANT_TTL] = [10, 25, 60, 150]
@@ -50,7 +57,7 @@ const store = new Map()
  * @type {Map<string, {wants: Want[], ends: number}>}
  */
 const others = new Map()
-/** @type {Map<string, {timer?: ReturnType<typeof setTimeout>, asking: boolean, asked: number, failures: number}>} */
+/** @type {Map<string, Turn>} */
 const turns = new Map()
 /** @type {Set<View>} */
 const views = new Set()
@@ -292,11 +299,11 @@ function joinTabs() {
   const name = ['rescind-poll', tenant_id, identity, api_key_id, scopes].join(' ')
   if (lock?.name === name) return
   leaveTabs()
-  const mine = { name, held: !navigator.locks, stop: new AbortController(), release: () => {} }
+  const mine = { name, isHeld: !navigator.locks, stop: new AbortController(), release: () => {} }
   lock = mine
   const hold = () =>
     new Promise((resolve) => {
-      Object.assign(mine, { held: true, release: () => resolve(undefined) })
+      Object.assign(mine, { isHeld: true, release: () => resolve(undefined) })
       send({ leads: true })
       schedulePolls()
     })
@@ -321,14 +328,14 @@ const wanted = () => [...views].flatMap(({ wants }) => [...wants.values()])
 
 /** Poll the subscriptions of this tab, or send them to the tab that polls. */
 function announceWants() {
-  if (lock?.held) return schedulePolls()
+  if (lock?.isHeld) return schedulePolls()
   const wants = wanted().map((want) => ({ ...want, tag: store.get(want.path)?.tag }))
   send({ wants, visible: !document.hidden, ends: document.hidden ? HIDDEN_WANT_TTL : WANT_TTL })
 }
 
 /** Schedule the next poll of each subscribed path, and cancel the others. */
 function schedulePolls() {
-  if (!lock?.held) return
+  if (!lock?.isHeld) return
   for (const [tab, { ends }] of others) if (ends < elapsed()) others.delete(tab)
   /** @type {Map<string, Want>} */
   const all = new Map()
@@ -337,13 +344,13 @@ function schedulePolls() {
   }
   for (const [path, turn] of turns) {
     clearTimeout(turn.timer)
-    if (!all.has(path) && !turn.asking) turns.delete(path)
+    if (!all.has(path) && !turn.isPolling) turns.delete(path)
   }
   for (const want of all.values()) {
-    const turn = turns.get(want.path) ?? { asking: false, asked: -Infinity, failures: 0 }
+    const turn = turns.get(want.path) ?? { isPolling: false, polledAt: -Infinity, failures: 0 }
     turns.set(want.path, turn)
-    const left = turn.asked + pauseBefore(want, turn.failures) * 1000 - elapsed()
-    if (!turn.asking) turn.timer = setTimeout(() => poll(want, turn), Math.max(0, left))
+    const left = turn.polledAt + pauseBefore(want, turn.failures) * 1000 - elapsed()
+    if (!turn.isPolling) turn.timer = setTimeout(() => poll(want, turn), Math.max(0, left))
   }
 }
 
@@ -364,11 +371,11 @@ function pauseBefore({ path, seconds }, failures) {
 
 /**
  * @param {Want} want
- * @param {NonNullable<ReturnType<typeof turns.get>>} turn
+ * @param {Turn} turn
  */
 async function poll(want, turn) {
   const [begun, mine, before] = [elapsed(), lock, store.get(want.path) ?? EMPTY]
-  turn.asking = true
+  turn.isPolling = true
   let entry
   try {
     const answer = await (want.list ? readList(want, before) : readDocument(want.path, before))
@@ -379,8 +386,8 @@ async function poll(want, turn) {
     entry = { ...before, error }
     turn.failures++
   } finally {
-    turn.asking = false
-    turn.asked = elapsed()
+    turn.isPolling = false
+    turn.polledAt = elapsed()
   }
   // This tab was signed out during the call, or a different tab polls.
   if (mine !== lock) return
@@ -476,7 +483,7 @@ function onSubscription({ from, wants, ends, visible }) {
 /** Poll a path now, even after failures. @param {string} path */
 export function retry(path) {
   const turn = turns.get(path)
-  if (turn) Object.assign(turn, { asked: -Infinity, failures: 0 })
+  if (turn) Object.assign(turn, { polledAt: -Infinity, failures: 0 })
   send({ retry: path })
   schedulePolls()
 }
@@ -489,10 +496,10 @@ function pollSoon() {
 tabs.addEventListener('message', ({ data }) => {
   if (!lock || data.live !== lock.name) return
   if (data.hurry) pollSoon()
-  else if (data.retry && lock.held) retry(data.retry)
+  else if (data.retry && lock.isHeld) retry(data.retry)
   else if (data.leads) announceWants()
   else if (data.entry) applyEntry(data)
-  else if (data.wants && lock.held) onSubscription(data)
+  else if (data.wants && lock.isHeld) onSubscription(data)
 })
 events.addEventListener('changed', () => (send({ hurry: true }), pollSoon()))
 // Delete all data that was read with a former key.

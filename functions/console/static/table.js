@@ -185,7 +185,7 @@ export class Table {
   #texts = new WeakMap()
   #query = ''
   /** Filter of the current request. */
-  asked = ''
+  requestedFilter = ''
   #typing = 0
   #sort = ''
   #flat = false
@@ -203,7 +203,7 @@ export class Table {
     // A parameter with the name of a column filters, too.
     const given = [...query].filter(([name, value]) => value && this.#filters.includes(name))
     this.#query = [own('q'), ...given.map(([name, value]) => term(name, value))].filter(Boolean).join(' ')
-    this.asked = this.#query
+    this.requestedFilter = this.#query
     this.#sort = own('sort') ?? spec.sort
     this.#hidden = new Set(own('hide')?.split(',') ?? [])
     this.#flat = own('flat') !== null
@@ -371,7 +371,7 @@ export class Table {
     if (this.#scroll) this.#scroll.scrollTop = 0
     clearTimeout(this.#typing)
     const ask = () => {
-      this.asked = query
+      this.requestedFilter = query
       scheduleRender()
     }
     this.#typing = setTimeout(ask, TYPED)
@@ -461,7 +461,7 @@ export class Table {
     const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be loaded.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
-    const isAll = !this.#isRemote || !this.asked.trim()
+    const isAll = !this.#isRemote || !this.requestedFilter.trim()
     if (!this.#rows.length && isAll && !entry.pages?.more)
       return html`<div class="padded nothing">${this.spec.empty}</div>`
     const [from, to] = this.#inView()

@@ -47,8 +47,8 @@ export function ask({
     let result = null
     let tried = { form: '', headers: once() }
     const submit = submitted(async (form) => {
-      const given = JSON.stringify([...form])
-      if (given !== tried.form) tried = { form: given, headers: once() }
+      const serialized = JSON.stringify([...form])
+      if (serialized !== tried.form) tried = { form: serialized, headers: once() }
       main.disabled = true
       put(fault)
       try {
@@ -110,7 +110,7 @@ export const APPROVAL = 'Rescind-Approval'
 class Approval {
   element = one(html`<div class="body"></div>`)
   /** Value of the header. @type {string | null} */
-  #wanted = null
+  #header = null
 
   /** @param {(words: string | null) => void} label sets the text of the button; null for its default */
   constructor(label) {
@@ -123,11 +123,11 @@ class Approval {
    * @returns {Record<string, string>}
    */
   headers(form) {
-    if (this.#wanted === null) return {}
+    if (this.#header === null) return {}
     // Headers are ASCII, so the reason is percent-encoded.
     const reason = form.get('approval_reason')
     return {
-      [APPROVAL]: this.#wanted,
+      [APPROVAL]: this.#header,
       ...(reason !== null && { [`${APPROVAL}-Reason`]: encodeURIComponent(String(reason)) }),
     }
   }
@@ -143,7 +143,7 @@ class Approval {
         approve the request on the overview until ${minute(end)} UTC. Then use the approval here or on your overview.`
       this.#become(id, 'Use approval', banner('wait', words))
     } else if (
-      this.#wanted === null &&
+      this.#header === null &&
       error instanceof ApiError &&
       error.code === 'approval_required' &&
       currentCaller().person_id
@@ -162,7 +162,7 @@ class Approval {
       )
     } else {
       // Without the requirement, the action needs no approval header.
-      if (this.#wanted === 'request' && error instanceof ApiError && error.code === 'invalid_state')
+      if (this.#header === 'request' && error instanceof ApiError && error.code === 'invalid_state')
         this.#become(null, null)
       return false
     }
@@ -170,12 +170,12 @@ class Approval {
   }
 
   /**
-   * @param {string | null} wanted
+   * @param {string | null} header
    * @param {string | null} words
    * @param {...unknown} content
    */
-  #become(wanted, words, ...content) {
-    this.#wanted = wanted
+  #become(header, words, ...content) {
+    this.#header = header
     this.label(words)
     put(this.element, content)
     this.element.querySelector('textarea')?.focus()

@@ -120,9 +120,9 @@ export async function unrevokeBatch(place, batch, signal) {
     action,
     failed: 'Some warrants may still be revoked. You can safely try again.',
     // The first part shows whether an approval is necessary, which then covers all parts.
-    run: async (form, given) => {
+    run: async (form, all) => {
       const reason = String(form.get('reason')).trim()
-      const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
+      const headers = Object.fromEntries(Object.entries(all).filter(([name]) => name.startsWith(APPROVAL)))
       if (first) await run.apply(first, reason, headers)
       return { reason, headers }
     },

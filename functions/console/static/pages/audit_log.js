@@ -42,20 +42,16 @@ export const show = async (main, context) => {
   const place = one(html`<div class="body"></div>`)
   const file = (/** @type {'ndjson' | 'csv'} */ format) => ({
     title: `All filtered entries as ${format.toUpperCase()}`,
-    run: () => void save(format, table.asked, place, signal),
+    run: () => void save(format, table.requestedFilter, place, signal),
   })
   /** @type {Table} */
   const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
   const pages = new Pages('audit_logs', 10)
   const check = button('Verify log…', () => showCheck(place, signal))
   subscribe(() => {
-    const known = pages.read('/v1/audit-logs', { limit: '100', ...toQuery(table.asked) })
-    put(
-      main,
-      heading(title, `Every change and its entry are written together. Entries ${windowOf(table.asked)}.`, check),
-      place,
-      table.element,
-    )
+    const known = pages.read('/v1/audit-logs', { limit: '100', ...toQuery(table.requestedFilter) })
+    const words = `Every change and its entry are written together. Entries ${windowOf(table.requestedFilter)}.`
+    put(main, heading(title, words, check), place, table.element)
     table.draw(known, runs(known.data))
     if (known.at || known.error) ready()
   }, signal)

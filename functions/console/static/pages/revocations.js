@@ -41,7 +41,7 @@ const showList = async (main, context) => {
     html`<a class="button" href="#/revocations/many">Revoke many…</a>`,
   ]
   subscribe(() => {
-    const { revocation, warrant, batch, query } = toQuery(table.asked)
+    const { revocation, warrant, batch, query } = toQuery(table.requestedFilter)
     if (revocation) location.hash = `#/changes/${revocation}`
     const known = pages.read('/v1/revocations', query)
     const status = readCached(STATUS, 5).data

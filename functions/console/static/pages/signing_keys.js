@@ -189,15 +189,15 @@ const flat = {
 class Keys {
   /**
    * @param {HTMLElement} main
-   * @param {string | undefined} wanted the identifier of a key
+   * @param {string | undefined} chosenId the identifier of a key
    * @param {AbortSignal} signal
    */
-  constructor(main, wanted, signal) {
+  constructor(main, chosenId, signal) {
     this.main = main
     this.signal = signal
-    this.wanted = wanted
+    this.chosenId = chosenId
     /** Whether to scroll to the requested key, and to focus it, after it is read. */
-    this.goal = { isOpen: wanted !== undefined, focus: false }
+    this.goal = { isOpen: chosenId !== undefined, focus: false }
     this.known = new Known()
     this.forest = this.known.forest
     /** @type {import('../signing_keys.js').View} */
@@ -286,17 +286,17 @@ class Keys {
   /** Show a new forest. @param {import('../signing_keys.js').Forest} trees */
   take(trees) {
     this.forest = trees
-    this.chosen = find(trees, this.wanted)
+    this.chosen = find(trees, this.chosenId)
     if (this.chosen && this.goal.isOpen) reveal(this.chosen, this.view)
-    if (this.wanted && !this.chosen)
-      put(this.message, banner('info', html`Signing key <code>${this.wanted}</code> not found.`))
+    if (this.chosenId && !this.chosen)
+      put(this.message, banner('info', html`Signing key <code>${this.chosenId}</code> not found.`))
     this.refresh()
     this.details.take(this.chosen)
   }
 
   /** Select a key after a change, as soon as it is read. @param {string} [id] */
-  async reread(id = this.wanted) {
-    this.wanted = id
+  async reread(id = this.chosenId) {
+    this.chosenId = id
     // The pressed button is drawn again, so the changed key gets the focus.
     this.goal = { isOpen: true, focus: true }
     if (id) history.replaceState(null, '', `#/keys/${id}`)
@@ -323,7 +323,7 @@ class Keys {
   /** @param {Place | null} place */
   choose(place) {
     this.chosen = place
-    this.wanted = place?.key.id
+    this.chosenId = place?.key.id
     // Replace the address without a new page: the tree remains, and a reload selects the key again.
     history.replaceState(null, '', place ? `#/keys/${place.key.id}` : '#/keys')
     put(this.message)

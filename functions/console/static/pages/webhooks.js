@@ -34,7 +34,7 @@ export const show = async (main, context) => {
     const sent = new Table({ ...messages, id: `webhooks/${id}` }, context)
     const pages = new Pages('deliveries', 5, keyOf)
     return subscribe(() => {
-      const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
+      const change = terms(sent.requestedFilter).find(({ id: name }) => name === 'change')?.value
       const draw = (/** @type {Webhook} */ webhook) => ({
         ...detail(webhook),
         parts: [html`<h2>Deliveries</h2>`, sent.element],

@@ -34,7 +34,7 @@ export const dryRun = (id, cascade, signal) =>
  * @param {Reach} reach
  * @param {Place} place
  */
-export function affectedKeys({ keys = 0 }, place) {
+function affectedKeys({ keys = 0 }, place) {
   const all = cascadeOf(place)
   const versions = [...all]
     .filter((each) => each !== place)

@@ -43,7 +43,6 @@ from shared.operations.changes.warrants import SignedWarrant, SignRequest
 from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.lists.decisions import SrlPlan
 from shared.operations.lists.publication import ListPublication
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put, VersionIs
@@ -821,9 +820,7 @@ def _blobs_last(ports: Ports, caller: Caller, **how: Any) -> object:
     return made
 
 
-def _over_any_head(
-    srl: ListPublication, head: SrlHead, _plan: SrlPlan, changes: Iterable[Change]
-) -> None:
+def _over_any_head(srl: Any, head: SrlHead, _plan: Any, changes: Iterable[Change]) -> None:
     address = head_address(srl.before.tenant_id)
     srl.feed.ports.store.write(Put(address, head.to_item(), Expect.ANYTHING), *changes)
 

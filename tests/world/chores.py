@@ -15,9 +15,8 @@ from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering, registrations
-from shared.operations.lists import decisions, in_force, records
+from shared.operations.lists import decisions, in_force, publication, records
 from shared.operations.lists.feed_writer import FeedWriter
-from shared.operations.lists.publication import ListPublication
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.world.broken import Broken
@@ -224,7 +223,7 @@ def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
     before = in_force.read_facts(ports, tenant_id)
     feed = FeedWriter(ports, before)
     feed.publish_pending()
-    srl = ListPublication.begin(feed, before)
+    srl = publication.ListPublication.begin(feed, before)
     if decisions.is_comparison_due(feed.facts.srl_head, srl.issue):
         return []
     followed = srl.follow_feed() or srl.rebuild()

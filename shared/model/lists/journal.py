@@ -25,9 +25,9 @@ _DIGITS: Final = 20
 _LAST: Final = 10**_DIGITS - 1
 
 
-def sign(number: JournalRecord, *, seed: bytes) -> bytes:
+def sign(record: JournalRecord, *, seed: bytes) -> bytes:
     """Return the blob of a record, signed with the seed (32 bytes) of the SRL signer."""
-    part = JournalRecord.signed_part(number.encode())
+    part = JournalRecord.signed_part(record.encode())
     return seeds.signature(part, seed=seed) + part
 
 
@@ -73,15 +73,15 @@ def _at(record: JournalRecord, name: str) -> JournalRecord:
     return record
 
 
-def entries_of(number: JournalRecord) -> list[tuple[FeedEntry, list[datetime | None]]]:
+def entries_of(record: JournalRecord) -> list[tuple[FeedEntry, list[datetime | None]]]:
     """Return the entries with the expiries of their revoked warrants. Raises `DataCorrupt`."""
-    pairs = zip(number.entries, number.ends, strict=True)
-    return [StoredEntry(entry, ends, number.issued_at).decode() for entry, ends in pairs]
+    pairs = zip(record.entries, record.ends, strict=True)
+    return [StoredEntry(entry, ends, record.issued_at).decode() for entry, ends in pairs]
 
 
-def tombstones_of(number: JournalRecord) -> Tombstones:
+def tombstones_of(record: JournalRecord) -> Tombstones:
     """Return the tombstones. `changes` is always the current counter. Raises `DataCorrupt`."""
-    return Tombstones.of(dict(number.tombstones))
+    return Tombstones.of(dict(record.tombstones))
 
 
 def folder(tenant_id: str) -> str:
@@ -108,15 +108,20 @@ def tombstones_since(tombstones: Tombstones, moment: datetime) -> Tombstones:
 
     They always include reversible states: suspended keys and disabled accounts.
     """
+
+    def is_new(tombstone: Tombstone) -> bool:
+        return tombstone.at is None or tombstone.at >= moment
+
+    def is_new_key(key: SigningKey) -> bool:
+        known = (key.rotated_at, key.suspended_at, key.revoked_at, key.version_created_at)
+        is_recent = any(at is not None and at >= moment for at in known)
+        return is_recent or key.status is KeyStatus.SUSPENDED
+
     return replace(
         tombstones,
-        api_keys=tuple(
-            each for each in tombstones.api_keys if each.at is None or each.at >= moment
-        ),
-        accounts=tuple(
-            each for each in tombstones.accounts if each.at is None or each.at >= moment
-        ),
-        keys=tuple(each for each in tombstones.keys if _is_of(each, moment)),
+        api_keys=tuple(filter(is_new, tombstones.api_keys)),
+        accounts=tuple(filter(is_new, tombstones.accounts)),
+        keys=tuple(filter(is_new_key, tombstones.keys)),
     )
 
 
@@ -145,9 +150,3 @@ def merge_tombstones(all_tombstones: Sequence[Tombstones]) -> Tombstones:
             if each.status is not KeyStatus.SUSPENDED or each.id in undone
         ),
     )
-
-
-def _is_of(key: SigningKey, moment: datetime) -> bool:
-    known = (key.rotated_at, key.suspended_at, key.revoked_at, key.version_created_at)
-    is_new = any(at is not None and at >= moment for at in known)
-    return is_new or key.status is KeyStatus.SUSPENDED

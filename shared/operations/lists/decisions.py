@@ -187,14 +187,13 @@ def is_srl_due(facts: PublicationFacts, now: datetime) -> bool:
 
     Raises `DataCorrupt`.
     """
-    listed, newest = facts.srl_head, facts.feed_head
-    if (
-        listed.is_ahead(now)
-        or PublicationDeadline.after_publication(listed, facts.tenant_id).due_at <= now
-    ):
+    srl_head, newest = facts.srl_head, facts.feed_head
+    deadline = PublicationDeadline.after_publication(srl_head, facts.tenant_id)
+    if srl_head.is_ahead(now) or deadline.due_at <= now:
         return True
-    told = newest and (newest.sequence, newest.base.version)
-    return told != (listed.sequence, listed.version) or facts.totals().changes != listed.changes
+    published = newest and (newest.sequence, newest.base.version)
+    has_news = published != (srl_head.sequence, srl_head.version)
+    return has_news or facts.totals().changes != srl_head.changes
 
 
 def next_entry(
@@ -231,14 +230,14 @@ def next_sequence(facts: PublicationFacts, restored_sequence: int | None = None)
 
 def next_issue(facts: PublicationFacts, now: datetime, lower_bound: int = 0) -> SrlIssue:
     """Return the issue of the next SRL, with a version above `lower_bound` (docs/adr/09)."""
-    listed, lifetime = facts.srl_head, facts.settings.srl_ttl
-    version = max(listed.version, lower_bound) + 1
-    if not listed.is_ahead(now):
-        return SrlIssue(version, times.truncate_to_second(max(now, listed.issued_at)), lifetime)
+    srl_head, lifetime = facts.srl_head, facts.settings.srl_ttl
+    version = max(srl_head.version, lower_bound) + 1
+    if not srl_head.is_ahead(now):
+        return SrlIssue(version, times.truncate_to_second(max(now, srl_head.issued_at)), lifetime)
     # Either this clock or the earlier one is wrong. An SRL issued even later would be invalid, too.
     _log.error(
         "the current SRL was issued in the future, at %s; issuing the next SRL by this clock",
-        times.format_utc(listed.issued_at),
+        times.format_utc(srl_head.issued_at),
         extra=logs.fields(tenant_id=facts.tenant_id, metrics={"ClockSkew": 1}),
     )
     return SrlIssue(version, times.truncate_to_second(now), lifetime)
@@ -254,42 +253,43 @@ def is_comparison_due(srl_head: SrlHead, issue: SrlIssue) -> bool:
     )
 
 
-def expired_ids(prior: PreviousSrl, issue: SrlIssue) -> list[str]:
+def expired_ids(previous: PreviousSrl, issue: SrlIssue) -> list[str]:
     """Return warrants past retention that leave the SRL, up to a limit.
 
     Returns no warrants if the next SRL does not follow from the current one.
     """
-    if prior.state is None or prior.entries is None or _has_discontinuity(prior.entries):
+    if previous.state is None or previous.entries is None or _has_discontinuity(previous.entries):
         return []
     last = dict[str, datetime | None]()
-    for each in prior.entries:
+    for each in previous.entries:
         last.update(dict.fromkeys(each.entry.removed))
         last.update(zip(each.entry.revoked, each.expiries, strict=True))
     # UTC texts with whole seconds sort by time.
     limit = times.format_utc(issue.listed_since)
-    before = (each for each, at in prior.state.ends.items() if at < limit and each not in last)
+    before = (each for each, at in previous.state.ends.items() if at < limit and each not in last)
     ended = (each for each, at in last.items() if at is not None and times.format_utc(at) < limit)
     return list(islice(chain(before, ended), INLINE_MAX))
 
 
-def plan_from_feed(facts: PublicationFacts, prior: PreviousSrl, now: datetime) -> SrlPlan | None:
+def plan_from_feed(facts: PublicationFacts, previous: PreviousSrl, now: datetime) -> SrlPlan | None:
     """Return the plan that applies the feed to the current SRL.
 
     Returns None if a full rebuild is required, for example after a discontinuity or if the feed
     head is in the future.
     """
-    newest, ids, state, told = facts.feed_head, prior.revoked_ids, prior.state, prior.entries
+    newest, ids = facts.feed_head, previous.revoked_ids
+    state, entries = previous.state, previous.entries
     if (
         newest is None
         or newest.is_ahead(now)
         or ids is None
         or state is None
-        or told is None
-        or _has_discontinuity(told)
+        or entries is None
+        or _has_discontinuity(entries)
     ):
         return None
-    signers, tombstones = prior.signers_and_tombstones or (state.signers, state.tombstones)
-    content = RevokedSet(ids, state.ends, state.signers).apply(told, signers=signers)
+    signers, tombstones = previous.signers_and_tombstones or (state.signers, state.tombstones)
+    content = RevokedSet(ids, state.ends, state.signers).apply(entries, signers=signers)
     return SrlPlan(content, tombstones, newest.sequence, newest.signed_head.chain)
 
 
@@ -303,18 +303,17 @@ def has_discontinuity_since(newest: FeedHead, srl_head: SrlHead) -> bool:
 
 
 def initial_position(
-    facts: PublicationFacts, restored_sequence: int | None, previous: int | None
+    facts: PublicationFacts, restored_sequence: int | None, last_sequence: int | None
 ) -> tuple[int, bytes]:
     """Return the sequence and the chain hash of the feed after a full rebuild.
 
     A tenant without a feed begins one above its possible earlier feed. `restored_sequence` is known
-    after a restore, and `previous` is the last stored entry.
+    after a restore, and `last_sequence` is the last stored entry.
     """
     if facts.feed_head is not None:
         return facts.feed_head.sequence, facts.feed_head.signed_head.chain
-    known = [
-        each for each in (restored_sequence, facts.srl_head.sequence, previous) if each is not None
-    ]
+    sequences = restored_sequence, facts.srl_head.sequence, last_sequence
+    known = [each for each in sequences if each is not None]
     return max(known) + LEAP if known else 0, wire.first_chain(facts.tenant_id)
 
 

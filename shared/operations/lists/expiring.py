@@ -39,23 +39,21 @@ def list_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
 
     Omits keys that are revoked, suspended or rotated. Raises `DataCorrupt`, `Unavailable`.
     """
+    usable: list[tuple[ExpiringKind, ApiKey | SigningKey]] = [
+        (ExpiringKind.API_KEY, key)
+        for key in ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id)))
+        if key.status is api_keys.ApiKeyStatus.ACTIVE and key.successor_id is None
+    ]
+    usable += [
+        (ExpiringKind.SIGNING_KEY, key)
+        for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id)))
+        if key.status is signing_keys.KeyStatus.ACTIVE
+    ]
     now, expiring = ports.now(), list[ExpiringKey]()
-    for api_key in ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))):
-        days = model.days_left(api_key.created_at, api_key.expires_at, now)
-        is_used = api_key.status is api_keys.ApiKeyStatus.ACTIVE and api_key.successor_id is None
-        if days is not None and api_key.expires_at is not None and is_used:
-            expiring.append(
-                ExpiringKey(
-                    ExpiringKind.API_KEY, api_key.id, api_key.name, api_key.expires_at, days
-                )
-            )
-    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
+    for kind, key in usable:
         days = model.days_left(key.created_at, key.expires_at, now)
-        is_used = key.status is signing_keys.KeyStatus.ACTIVE
-        if days is not None and key.expires_at is not None and is_used:
-            expiring.append(
-                ExpiringKey(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)
-            )
+        if days is not None and key.expires_at is not None:
+            expiring.append(ExpiringKey(kind, key.id, key.name, key.expires_at, days))
     return sorted(expiring, key=lambda each: (each.expires_at, each.id))
 
 
@@ -65,15 +63,15 @@ def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     Reads all keys. A tenant with unreadable keys is logged and not counted. Raises `Unavailable` if
     the tenants cannot be read.
     """
-    found = Counter[tuple[ExpiringKind, int]]()
+    counts = Counter[tuple[ExpiringKind, int]]()
     for tenant_id in tenants.identifiers(ports):
         try:
             keys = list_expiring(ports, tenant_id)
         except (DataCorrupt, Unavailable):
             _log.exception("cannot count the expiring keys of tenant %s", tenant_id)
             continue
-        found.update((each.kind, days) for each in keys for days in model.DAYS if each.days <= days)
-    return found
+        counts.update((key.kind, days) for key in keys for days in model.DAYS if key.days <= days)
+    return counts
 
 
 def announce_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
@@ -112,8 +110,8 @@ def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     The count is by kind and days. A key counts once, for the smallest number of days. Raises
     `Unavailable` if the tenants cannot be read.
     """
-    found = run_due(ports, announce_expiring)
-    return Counter((each.kind, each.days) for keys in found for each in keys)
+    runs = run_due(ports, announce_expiring)
+    return Counter((each.kind, each.days) for keys in runs for each in keys)
 
 
 def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
@@ -122,14 +120,14 @@ def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
     A failure for one tenant is logged and does not stop the others. The tenant is due again in an
     hour. Raises `Unavailable` if the tenants cannot be read.
     """
-    now, found = ports.now(), list[T]()
+    now, results = ports.now(), list[T]()
     for tenant_id in tenants.identifiers(ports) if is_due(now) else ():
         if is_tenant_due(tenant_id, now):
             try:
-                found.append(step(ports, tenant_id))
+                results.append(step(ports, tenant_id))
             except (DataCorrupt, Unavailable):
                 _log.exception("%s failed for tenant %s", step.__name__, tenant_id)
-    return found
+    return results
 
 
 def is_due(now: datetime) -> bool:

@@ -108,10 +108,10 @@ def _read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSig
     )
     if active is None or active.status is not SrlSignerStatus.ACTIVE:
         # A restore was incomplete.
-        found = SrlSigner.from_rows(
+        signers = SrlSigner.from_rows(
             ports.store.query(signers_partition(tenant_id), newest_first=True)
         )
-        active = next((each for each in found if each.status is SrlSignerStatus.ACTIVE), None)
+        active = next((each for each in signers if each.status is SrlSignerStatus.ACTIVE), None)
     if active is None:
         raise DataCorrupt("it has no active SRL signer")
     return current, active
@@ -299,8 +299,8 @@ def read_marks(ports: Ports, tenant_id: str) -> tuple[PendingMarks, FeedHead | N
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    marked = _read_pending_marks(ports, tenant_id, ReadBatch())
-    return marked, read_feed_head(ports, tenant_id)
+    pending = _read_pending_marks(ports, tenant_id, ReadBatch())
+    return pending, read_feed_head(ports, tenant_id)
 
 
 def read_feed_facts(
@@ -311,20 +311,20 @@ def read_feed_facts(
     `newest` is the feed head, read after the marks in `pending`. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    settings, (listed, signer) = ports.gather(
+    settings, (srl_head, signer) = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
         lambda: read_head_and_signer(ports, tenant_id),
     )
-    return PublicationFacts(settings, listed, signer, newest, pending)
+    return PublicationFacts(settings, srl_head, signer, newest, pending)
 
 
 def refresh_heads(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
     """Read the heads and the signer again after a conflict. Raises `DataCorrupt`."""
-    (listed, signer), newest = ports.gather(
+    (srl_head, signer), newest = ports.gather(
         lambda: read_head_and_signer(ports, facts.tenant_id),
         lambda: read_feed_head(ports, facts.tenant_id),
     )
-    return replace(facts, srl_head=listed, signer=signer, feed_head=newest)
+    return replace(facts, srl_head=srl_head, signer=signer, feed_head=newest)
 
 
 def read_previous(
@@ -337,17 +337,17 @@ def read_previous(
     reads = ReadBatch()
     for each in extra_reads:
         reads.add(each)
-    listed = reads.add(lambda: read_srl_body(ports, facts.srl_head))
-    its_state = reads.add(lambda: read_srl_state(ports, facts.srl_head, facts.signer))
-    since = reads.add(lambda: read_entries_since(ports, facts))
+    body = reads.add(lambda: read_srl_body(ports, facts.srl_head))
+    state = reads.add(lambda: read_srl_state(ports, facts.srl_head, facts.signer))
+    entries = reads.add(lambda: read_entries_since(ports, facts))
     log = reads.add(lambda: audit.newest_checkpoint(ports, facts.tenant_id))
     reads.run(ports)
-    payload, known = _read_or_none(listed), _read_or_none(its_state)
+    payload, known = _read_or_none(body), _read_or_none(state)
     ids = None if payload is None else content.revoked_ids(payload)
     ended, changes = None, facts.totals().tombstones
     if known is not None and known.tombstones.changes != changes:
         ended = read_revoked_signers_and_tombstones(ports, facts)
-    return PreviousSrl(ids, known, since(), ended, log())
+    return PreviousSrl(ids, known, entries(), ended, log())
 
 
 def read_entries_since(
@@ -402,5 +402,5 @@ def _read_pending_marks(ports: Ports, tenant_id: str, reads: ReadBatch) -> Pendi
     on_warrants = reads.add(partial(marks.read_warrant_marks, ports, tenant_id, limit=limit))
     on_signers = reads.add(partial(marks.read_visible_signer_marks, ports, tenant_id))
     reads.run(ports)
-    found, are_all = on_warrants()
-    return PendingMarks(read_at, found, are_all, on_signers())
+    warrant_marks, is_complete = on_warrants()
+    return PendingMarks(read_at, warrant_marks, is_complete, on_signers())

@@ -74,14 +74,14 @@ class FeedRun(NamedTuple):
     `head` is the feed head, or None without a feed. `changes` returns the tombstone counter, and
     raises `DataCorrupt` if the counter is damaged. The entries contain every change acknowledged
     before `known_until`, which is None if that time is unknown. `facts` belong to the entries that
-    the pass wrote, if any. `pen` then contains the unwrapped seed.
+    the pass wrote, if any. `seed_cache` then contains the unwrapped seed.
     """
 
     head: FeedHead | None
     changes: Callable[[], int]
     known_until: datetime | None = None
     facts: PublicationFacts | None = None
-    pen: SeedCache | None = None
+    seed_cache: SeedCache | None = None
 
     def watermark(self) -> Watermark:
         """Return the watermark of the records. Raises `DataCorrupt`."""
@@ -164,7 +164,8 @@ class Journals:
             trust=watermark.trust,
             log=self._anchor(ports, tenant_id),
         )
-        blob = _store_record(ports, record, (run.pen or SeedCache(ports)).unwrap(signer))
+        seed = (run.seed_cache or SeedCache(ports)).unwrap(signer)
+        blob = _store_record(ports, record, seed)
         return JournalPosition(record.number, _payload_hash(blob), watermark)
 
     def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
@@ -196,10 +197,10 @@ def blobs_since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]
     for _, name in list_blobs(ports, tenant_id):
         yield name
         try:
-            found = model.decode_unverified(ports.blobs.get(name) or b"", name)
+            record = model.decode_unverified(ports.blobs.get(name) or b"", name)
         except DataCorrupt:
             continue
-        if found.issued_at < moment - _MARGIN:
+        if record.issued_at < moment - _MARGIN:
             return
 
 
@@ -247,10 +248,10 @@ def read_position(ports: Ports, tenant_id: str) -> JournalPosition:
     for number, name in list_blobs(ports, tenant_id):
         blob = ports.blobs.get(name) or b""
         # A recovery verifies the signature. Here the blob only decides whether to write or refuse.
-        found = model.decode_unverified(blob, name)
-        changes = model.tombstones_of(found).changes
+        record = model.decode_unverified(blob, name)
+        changes = model.tombstones_of(record).changes
         return JournalPosition(
-            number, _payload_hash(blob), Watermark(found.sequence, changes, found.trust)
+            number, _payload_hash(blob), Watermark(record.sequence, changes, record.trust)
         )
     return _START
 
@@ -270,21 +271,20 @@ def write_restart_record(ports: Ports, tenant_id: str) -> None:
     """
     number, name = next(list_blobs(ports, tenant_id), (0, ""))
     previous = _payload_hash(ports.blobs.get(name) or b"") if name else FIRST
-    done = _read_run(ports, tenant_id)
-    said = done.watermark()
-    listed, signer = in_force.read_head_and_signer(ports, tenant_id)
-    made = JournalRecord(
+    watermark = _read_run(ports, tenant_id).watermark()
+    srl_head, signer = in_force.read_head_and_signer(ports, tenant_id)
+    record = JournalRecord(
         tenant_id,
         number + 1,
         previous,
-        times.truncate_to_second(min(ports.now(), listed.issued_at)),
-        said.sequence,
-        said.changes,
-        tombstones=Tombstones(said.changes).members(),
-        trust=said.trust,
+        times.truncate_to_second(min(ports.now(), srl_head.issued_at)),
+        watermark.sequence,
+        watermark.changes,
+        tombstones=Tombstones(watermark.changes).members(),
+        trust=watermark.trust,
     )
     with suppress(BlobExists):  # another process continues from there
-        _store_record(ports, made, SeedCache(ports).unwrap(signer))
+        _store_record(ports, record, SeedCache(ports).unwrap(signer))
 
 
 def _read_run(ports: Ports, tenant_id: str) -> FeedRun:
@@ -296,11 +296,12 @@ def _read_run(ports: Ports, tenant_id: str) -> FeedRun:
 
 
 def _require_not_ahead(end: JournalPosition, run: FeedRun) -> None:
-    said = run.watermark()
-    if said.is_behind(end.said):
+    watermark = run.watermark()
+    if watermark.is_behind(end.said):
+        records_end, journal_end = map(_format_watermark, (watermark, end.said))
         raise DataCorrupt(
-            f"the records are older than the journal: they end at {_format_watermark(said)}, the "
-            f"journal ends at {_format_watermark(end.said)}"
+            f"the records are older than the journal: they end at {records_end}, the journal ends "
+            f"at {journal_end}"
         )
 
 

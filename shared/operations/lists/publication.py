@@ -35,7 +35,6 @@ from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
 from shared.model.items import Address
-from shared.model.lists import schedule as schedule_model
 from shared.model.lists.content import (
     Payload,
     RevokedSet,
@@ -44,7 +43,7 @@ from shared.model.lists.content import (
     version_address,
 )
 from shared.model.lists.head import SrlHead, head_address
-from shared.model.lists.schedule import PublicationDeadline
+from shared.model.lists.schedule import PublicationDeadline, issue_address
 from shared.model.lists.signers import SrlSigner
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit
@@ -314,9 +313,8 @@ class ListPublication:
         """
         ports, facts = feed.ports, feed.facts
         _require_same_head(before, facts)
-        issue = decisions.next_issue(
-            facts, ports.now(), lower_bound=restored_position.version if restored_position else 0
-        )
+        lower_bound = restored_position.version if restored_position else 0
+        issue = decisions.next_issue(facts, ports.now(), lower_bound)
         # Old SRLs must not use space that the next one needs, whether or not it is published.
         cleanup_tasks = storage.cleanup_tasks(ports, facts.tenant_id, facts.srl_head)
         return cls(
@@ -420,21 +418,20 @@ class ListPublication:
         """
         if not ids:
             return True
-        facts = self.feed.facts
+        feed, facts = self.feed, self.feed.facts
         coverage = Coverage(facts.pending.read_at)
         try:
             if len(ids) > decisions.INLINE_MAX:
-                self.feed.append_discontinuity(coverage)
+                feed.append_discontinuity(coverage)
             else:
-                self.feed.append_statuses(ids, coverage)
+                feed.append_statuses(ids, coverage)
         except SeedUnavailable as error:
-            self.feed.facts = facts
+            feed.facts = facts
             _warn_unsigned(error)
             return False
-        _require_same_head(facts, self.feed.facts)
-        entries = in_force.read_entries_since(
-            self.feed.ports, self.feed.facts, self.previous.entries or ()
-        )
+        _require_same_head(facts, feed.facts)
+        known = self.previous.entries or ()
+        entries = in_force.read_entries_since(feed.ports, feed.facts, known)
         self.previous = self.previous._replace(entries=entries)
         return True
 
@@ -457,9 +454,8 @@ class ListPublication:
             plan.sequence,
             self.previous.checkpoint,
         )
-        payload = Payload(
-            issue.version, issue.issued_at, issue.expires_at, plan.content.revoked_ids
-        )
+        ids = plan.content.revoked_ids
+        payload = Payload(issue.version, issue.issued_at, issue.expires_at, ids)
         changes = facts.totals().changes
         head = storage.store_srl(
             ports, self.feed.seed_cache, self.signer, payload, state, facts.srl_head
@@ -488,7 +484,7 @@ class ListPublication:
                 ports.store.write(
                     *_head_changes(tenant_id, head, row, VersionIs(before.version)),
                     Delete(deadline.address, Expect.ANYTHING),
-                    Delete(schedule_model.issue_address(before, tenant_id), Expect.ANYTHING),
+                    Delete(issue_address(before, tenant_id), Expect.ANYTHING),
                     *changes,
                     *(jump.entries if jump else ()),
                     base_change,
@@ -545,7 +541,7 @@ def _head_changes(
     deadline, item = PublicationDeadline.after_publication(head, tenant_id), head.to_item()
     return [
         Put(deadline.address, deadline.to_item(), Expect.ABSENT),
-        Put(schedule_model.issue_address(head, tenant_id), {}, Expect.ABSENT),
+        Put(issue_address(head, tenant_id), {}, Expect.ABSENT),
         Put(head_address(tenant_id), item, expected),
         Put(head.history_address(tenant_id), item, Expect.ANYTHING),
         # After a restore there may already be a row of this version.

@@ -83,26 +83,12 @@ def publish_key_reference(ports: Ports, seed_cache: SeedCache, tenant_id: str) -
         if head is None:
             return False
         covers = read_covered_keys(ports, tenant_id, head.keys_sha256)
-        return write_key_reference(ports, seed_cache, settings, head, covers)
+        changes = key_reference_changes(ports, seed_cache, settings, head, covers)
+        if changes:
+            ports.store.write(*changes)
+        return bool(changes)
 
     return settle(attempt)
-
-
-def write_key_reference(
-    ports: Ports,
-    seed_cache: SeedCache,
-    settings: TenantSettings,
-    head: TrustHead,
-    covers: Collection[PublishedKey],
-) -> bool:
-    """Apply the writes of `key_reference_changes`; return whether there were any.
-
-    Raises `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
-    """
-    changes = key_reference_changes(ports, seed_cache, settings, head, covers)
-    if changes:
-        ports.store.write(*changes)
-    return bool(changes)
 
 
 def key_reference_changes(

@@ -175,11 +175,8 @@ def first_covering_entry(
     """
     if newest is None:
         return None
-    chains, moments, first = (
-        dict(latest_entry(newest).chains),
-        dict[int, datetime](),
-        dict[str, int](),
-    )
+    chains, moments = dict(latest_entry(newest).chains), dict[int, datetime]()
+    first = dict[str, int]()
     for stored in _read_newest_entries(ports, tenant_id, _MOST):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break

@@ -237,26 +237,20 @@ def move_ended(
         listed = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
         moved = ended_address(tenant_id, warrant_id, ends_at)
         item = RevokedWarrant(ends_at).to_item()
-        # Another revocation of the warrant has another record. Another expiry has another version.
-        unchanged = (
+        changes: list[Change] = [
+            # Another revocation of the warrant has another record. Another expiry has another
+            # version.
             Check(record, Expect.PRESENT),
             Check(addresses[warrant_id], VersionIs(state.version)),
-        )
+        ]
         if ends_at < since - LONG_AGO:
             # The removal of an outbox mark requires that its warrant is in the shard.
             mark = schedule.warrant_mark_address(tenant_id, warrant_id)
-            moves.append(
-                (
-                    *unchanged,
-                    Check(mark, Expect.ABSENT),
-                    Delete(listed, Expect.PRESENT),
-                    Put(moved, item, Expect.ABSENT),
-                )
-            )
+            changes.append(Check(mark, Expect.ABSENT))
+            changes += [Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)]
         else:
-            moves.append(
-                (*unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT))
-            )
+            changes += [Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)]
+        moves.append(changes)
     operation.apply_steps(ports, moves, most=5)
 
 

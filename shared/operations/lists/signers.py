@@ -106,11 +106,11 @@ def read_standby(ports: Ports, tenant_id: str) -> SrlSigner | None:
 
 def standby_change(ports: Ports, tenant_id: str, *, after: SrlSigner | None = None) -> Put:
     """Return the write that stores a standby signer: the first, or a replacement of `after`."""
-    made = create_signer(ports, tenant_id, SrlSignerStatus.STANDBY)
+    signer = create_signer(ports, tenant_id, SrlSignerStatus.STANDBY)
     if after is None:
-        return Put(made.address, made.to_item(), Expect.ABSENT)
-    made = replace(made, version=after.version + 1)
-    return Put(made.address, made.to_item(), VersionIs(after.version))
+        return Put(signer.address, signer.to_item(), Expect.ABSENT)
+    signer = replace(signer, version=after.version + 1)
+    return Put(signer.address, signer.to_item(), VersionIs(after.version))
 
 
 def read_unarchived(ports: Ports, tenant_id: str) -> list[SrlSigner]:

@@ -187,7 +187,7 @@ def reference_changes(
 
 
 def jump_writes(
-    ports: Ports, tenant_id: str, newest: FeedHead | None, leap: SequenceJump
+    ports: Ports, tenant_id: str, newest: FeedHead | None, jump: SequenceJump
 ) -> JumpWrites:
     """Return the writes for a discontinuity and for the entries that its SRL lacks.
 
@@ -196,24 +196,20 @@ def jump_writes(
     Raises `DataCorrupt`, `Unavailable`.
     """
     lost = PreconditionFailed([feed.head_address(tenant_id)])
-    until = newest.sequence if newest else leap.past
-    if not 0 <= until - leap.past <= _RESTATED_MAX:
+    until = newest.sequence if newest else jump.past
+    if not 0 <= until - jump.past <= _RESTATED_MAX:
         raise lost
-    written = [(leap.sequence, leap.entry)]
-    for each in in_force.read_entries(ports, tenant_id, after=leap.past, until=until):
-        (entry, ends), (before, last) = each.decode(), written[-1]
+    sequence, last = jump.sequence, jump.entry
+    puts = [Put(feed.entry_address(tenant_id, sequence), last.to_item(), Expect.ABSENT)]
+    for stored in in_force.read_entries(ports, tenant_id, after=jump.past, until=until):
+        entry, expiries = stored.decode()
         if entry.is_break:
             raise lost
-        again = replace(entry, sequence=before + 1)
-        written.append(
-            (before + 1, StoredEntry.of(again, ends, each.issued_at, follows=last.chain))
-        )
-    sequence, last = written[-1]
-    puts = tuple(
-        Put(feed.entry_address(tenant_id, number), each.to_item(), Expect.ABSENT)
-        for number, each in written
-    )
-    return JumpWrites(puts, sequence, last.chain)
+        sequence += 1
+        entry = replace(entry, sequence=sequence)
+        last = StoredEntry.of(entry, expiries, stored.issued_at, follows=last.chain)
+        puts.append(Put(feed.entry_address(tenant_id, sequence), last.to_item(), Expect.ABSENT))
+    return JumpWrites(tuple(puts), sequence, last.chain)
 
 
 def prune(ports: Ports, tenant_id: str, *, until: int) -> None:

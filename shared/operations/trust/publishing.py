@@ -261,9 +261,11 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
             make(ports, caller, facts, root)
             return TrustOutcome.PUBLISHED
         if facts.head is not None:
-            published_keys.write_key_reference(
+            changes = published_keys.key_reference_changes(
                 ports, SeedCache(ports), facts.settings, facts.head, facts.covers
             )
+            if changes:
+                ports.store.write(*changes)
         # Record since when a document waits, or that none waits now.
         address = waiting_address(tenant_id)
         is_noted = ports.store.get(address) is not None

@@ -8,7 +8,6 @@ The ratios are a thermometer. A name or a sentence that satisfies them can still
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
@@ -114,7 +113,6 @@ def measure() -> dict[str, int]:
     }
 
 
-@cache
 def read_statements(path: Path) -> list[ast.AST]:
     """Return a module and all its statements, without the expressions in them."""
     found: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]

@@ -197,7 +197,7 @@ def recount(ports: Ports, tenant_id: str, numbers: RegistrationCounts) -> None:
             expired.append(each)
     more = {"count": stored - numbers.count, "polling": polling - numbers.polling, "version": 1}
     _add(ports, Increment(address, more, VersionIs(numbers.version + 1)))
-    _correct_owners(ports, tenant_id, of_owners)
+    _update_owner_counts(ports, tenant_id, of_owners)
     _move_expired(ports, tenant_id, expired, now)
     _remove_ended(ports, tenant_id, now)
 
@@ -210,7 +210,7 @@ def _add(ports: Ports, change: Increment) -> bool:
     return True
 
 
-def _correct_owners(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
+def _update_owner_counts(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
     """Correct the count of each owner, unless the owner registers an authorizer concurrently."""
     partition = model.of_owners(tenant_id)
     rows = ports.store.query(partition)

@@ -367,10 +367,10 @@ class Resource:
     def add_action(self, name: str, text: str, *, is_protected: bool = False) -> None:
         """Add a command that posts to a path with this name below a resource."""
 
-        def act(session: ApiSession, identifier: Identifier) -> None:
+        def run_action(session: ApiSession, identifier: Identifier) -> None:
             session.out.record(session.api.post(self.at(identifier, f"/{name}")))
 
-        self._add(name, act, text, is_protected=is_protected)
+        self._add(name, run_action, text, is_protected=is_protected)
 
     def add_delete(self, text: str, loss: str, *, is_protected: bool = False) -> None:
         """Add `delete`, with a confirmation.

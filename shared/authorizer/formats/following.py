@@ -70,19 +70,19 @@ class TrustState:
         return {"pin": self.pin, "documents": formats.answer(held).decode()}
 
     @classmethod
-    def from_json(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
+    def from_json(cls, tenant_id: str, members: Mapping[str, str]) -> Self:
         """Return the state from its JSON.
 
         Raises `KeyError`, `TypeError` or `ValueError` if it is damaged or belongs to a different
         tenant.
         """
         try:
-            (held,) = formats.documents(bytes(kept["documents"], "ascii"))
+            (held,) = formats.documents(bytes(members["documents"], "ascii"))
         except NotTrusted as error:
             raise ValueError(f"its trust document was rejected: {error}") from None
         if held.document.tenant_id != tenant_id:
             raise ValueError("its trust document belongs to another tenant")
-        return cls(tenant_id, kept["pin"], held)
+        return cls(tenant_id, members["pin"], held)
 
     def with_pin(self, pin: str) -> Self:
         """Return the state for a client with this pin.

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 class RescindError(Exception):
-    """The base of all errors that this service raises. `says` is the message by default."""
+    """The base of all errors that this service raises. `default_message` is used without one."""
 
-    says: ClassVar[str] = ""
+    default_message: ClassVar[str] = ""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or self.says)
+        super().__init__(message or self.default_message)
 
 
 class RequestError(RescindError):
@@ -65,14 +65,14 @@ class InvalidApiKey(RequestError):
     """The API key is not accepted. Only its holder is told the reason (AUTH-2)."""
 
     code = "invalid_api_key"
-    says = "The provided API key is invalid."
+    default_message = "The provided API key is invalid."
 
 
 class ReauthenticationRequired(RequestError):
     """The person signed in too long ago for this action (AUTH-17)."""
 
     code = "reauthentication_required"
-    says = "Sign in again; this action requires a sign-in within the last 15 minutes."
+    default_message = "Sign in again; this action requires a sign-in within the last 15 minutes."
 
 
 class InsufficientScope(RequestError):
@@ -96,7 +96,7 @@ class NotFound(RequestError):
     """The tenant has no such resource, or there is no such route."""
 
     code = "not_found"
-    says = "The resource does not exist."
+    default_message = "The resource does not exist."
 
 
 class Gone(RequestError):
@@ -128,7 +128,7 @@ class TooFewApprovers(RequestError):
     """Fewer than two people could approve protected actions (APPROVAL-5)."""
 
     code = "too_few_approvers"
-    says = (
+    default_message = (
         "Fewer than two people could approve protected actions. First have another person with the "
         "role admin sign in."
     )
@@ -178,13 +178,13 @@ class Unavailable(RescindError):
 
     code = "unavailable"
     retry_after = 1
-    says = "The service cannot answer now; retry."
+    default_message = "The service cannot answer now; retry."
 
 
 class DataCorrupt(Unavailable):
     """A stored record, blob or wrapped seed is damaged."""
 
-    says = "Stored data is damaged."
+    default_message = "Stored data is damaged."
 
 
 class OutOfSpace(Unavailable):
@@ -195,14 +195,14 @@ class ReadOnly(Unavailable):
     """This process rejects all writes for now, because the data is being migrated (OPS-14)."""
 
     retry_after = 30
-    says = "The service is read-only for now; no data was changed."
+    default_message = "The service is read-only for now; no data was changed."
 
 
 class StaleProcess(Unavailable):
     """This process must not use the store any longer and needs a restart (OPS-12, OPS-13)."""
 
     retry_after = 30
-    says = "The service is being updated or migrated; restart this process."
+    default_message = "The service is being updated or migrated; restart this process."
 
 
 class ApprovalRequested(RescindError):
@@ -224,7 +224,7 @@ class PreconditionFailed(RescindError):
 class BlobExists(RescindError):
     """A blob of this name exists, and blobs never change."""
 
-    says = "a blob of this name exists"
+    default_message = "a blob of this name exists"
 
 
 class SrlReason(StrEnum):

@@ -138,7 +138,7 @@ def code_of(error: ClientError) -> str:
 def unavailable(error: ClientError | None) -> Unavailable:
     """Return an `Unavailable` that names the call and the AWS error code for the log."""
     said = f" ({error.operation_name}: {code_of(error)})" if error else ""
-    return Unavailable(Unavailable.says + said)
+    return Unavailable(Unavailable.default_message + said)
 
 
 def cancelled_because(error: ClientError) -> list[str]:

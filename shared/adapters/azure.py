@@ -188,7 +188,7 @@ class AzureBlobs:
                 # Retry without a response, or if the error may be temporary.
                 if said in _WORDS or not isinstance(error, GenericError | AlreadyExistsError):
                     break
-        raise Unavailable(f"{Unavailable.says} (Azure: {said})") from AzureError(fault)
+        raise Unavailable(f"{Unavailable.default_message} (Azure: {said})") from AzureError(fault)
 
 
 def _code(error: BaseException) -> str:

@@ -337,7 +337,7 @@ def _unavailable(error: Exception | None) -> Unavailable:
     if isinstance(error, errors.DiskFull):
         return OutOfSpace()
     code = getattr(error, "sqlstate", None) or type(error).__name__
-    return Unavailable(f"{Unavailable.says} (PostgreSQL: {code})")
+    return Unavailable(f"{Unavailable.default_message} (PostgreSQL: {code})")
 
 
 _CHANNEL: Final = "rescind_marks"

@@ -127,7 +127,7 @@ class VaultSealer:
             )
             content = json.loads(found.body)
         except (HttpError, OSError, InvalidSettings, ValueError) as error:
-            raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error
+            raise Unavailable(f"{Unavailable.default_message} (Vault, {name})") from error
         if found.status != HTTPStatus.OK:
             errors = content.get("errors") if isinstance(content, dict) else None
             said = "; ".join(map(str, errors or ())) or "no reason given"
@@ -135,7 +135,7 @@ class VaultSealer:
                 raise DataCorrupt
             # The message names the mount and the key, so callers of this service must not see it.
             _log.error("Vault responds with %d to %s: %s", found.status, name, printable(said))
-            raise Unavailable(f"{Unavailable.says} (Vault, {name}: {found.status})")
+            raise Unavailable(f"{Unavailable.default_message} (Vault, {name}: {found.status})")
         return content
 
     def _exchange(self, request: Request) -> Response:
@@ -171,4 +171,6 @@ def _field(answer: Any, name: str) -> str:
     try:
         return str(answer["data"][name])
     except (KeyError, TypeError) as error:
-        raise Unavailable(f"{Unavailable.says} (Vault: a response without {name})") from error
+        raise Unavailable(
+            f"{Unavailable.default_message} (Vault: a response without {name})"
+        ) from error

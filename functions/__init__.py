@@ -1,4 +1,4 @@
-"""Lambda functions, one per folder. They translate HTTP or events to operations."""
+"""Endpoint groups and capabilities, one per folder. They translate HTTP or events to operations."""
 
 import os
 import platform
@@ -8,3 +8,10 @@ from shared import artefact
 
 # Before any handler imports libraries that are built for one architecture.
 artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)
+
+# Before any handler or command runs, in every process that imports one.
+from functions.status_lists.capability import StatusLists  # noqa: E402
+from functions.webhooks.capability import Webhooks  # noqa: E402
+from shared.capabilities import INSTALLED  # noqa: E402
+
+INSTALLED.install(StatusLists(), Webhooks())

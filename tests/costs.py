@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from functions.webhooks import dispatch
 from shared import logs
 from shared.adapters import dynamodb, dynamodb_buckets, kms, s3
 from shared.adapters.dynamodb_buckets import DynamoUsage
@@ -32,7 +33,6 @@ from shared.operations.changes import revocations
 from shared.operations.lists import publication, wake
 from shared.operations.lists import schedule as srl_schedule
 from shared.operations.lists.wake import WakeResult
-from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from tests import prices
 from tests.kit import gates

@@ -195,15 +195,20 @@ class Watch:
                 )
 
 
+# A module of the operations, or the folder of a capability.
+_OPERATIONS: Final = re.compile(
+    r"shared\.operations\.(?!base\.)([\w.]+)$|functions\.(\w+)\.operations$"
+)
+
+
 def _function() -> str:
     """Return the operation that is running."""
     frame: FrameType | None = sys._getframe(1)
     found = ""
     while frame is not None:
-        name = frame.f_globals["__name__"]
-        operation = name.removeprefix("shared.operations.")
-        if operation != name and not operation.startswith("base."):
-            found = f"{operation}.{frame.f_code.co_name}"
+        operation = _OPERATIONS.match(frame.f_globals["__name__"])
+        if operation:
+            found = f"{operation[1] or operation[2]}.{frame.f_code.co_name}"
         frame = frame.f_back
     return found
 

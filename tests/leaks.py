@@ -25,6 +25,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from functions.api_keys.schemas import CreatedApiKey
+from functions.webhooks import records as webhooks
+from functions.webhooks.operations import WebhookAndSecret
+from functions.webhooks.records import Webhook
 from functions.webhooks.schemas import WebhookWithSecret
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.file_sealer import FileSealer
@@ -37,10 +40,7 @@ from shared.logs import JsonFormatter
 from shared.model import api_keys, seeds
 from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import SigningKey
-from shared.model.webhooks import webhooks
-from shared.model.webhooks.webhooks import Webhook
 from shared.operations.access.api_key_creation import CreatedKey
-from shared.operations.webhooks.managing import WebhookAndSecret
 from shared.ports.store import Change
 from shared.web import gate
 from tests.kit.endpoints import ENDPOINTS

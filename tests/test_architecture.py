@@ -40,7 +40,7 @@ def test_each_room_and_wing_is_explained() -> None:
 
 
 def test_each_function_is_drawn() -> None:
-    """The drawing of AWS has the template's functions in double boxes, and each has its folder."""
+    """The drawing of AWS has the template's functions in double boxes, and those of all folders."""
     template = (ROOT / "template.yaml").read_text(encoding="utf-8")
     functions = re.findall(
         r"^  (\w+):\n    Type: AWS::Serverless::Function$", template, re.MULTILINE
@@ -48,7 +48,7 @@ def test_each_function_is_drawn() -> None:
     boxes = " ".join(re.findall(r'\[\["(.+?)"\]\]', _TEXT)).replace("<br/>", "")
     assert sorted(re.findall(r"\w+", boxes)) == sorted(functions)
     folders = {each.parent.name.replace("_", "") for each in ROOT.glob("functions/*/handler.py")}
-    assert folders == {name.lower() for name in functions}
+    assert folders <= {name.lower() for name in functions}
 
 
 def test_each_file_on_the_page_is_there() -> None:

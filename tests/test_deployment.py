@@ -356,11 +356,14 @@ def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clo
 @pytest.mark.parametrize(
     ("module", "event"),
     [
-        ("feed_publication", {"Records": [{"dynamodb": {"Keys": {"sk": {"S": "svc_tnt_a#00"}}}}]}),
-        ("srl_publication", {"Records": [{"body": "svc_tnt_a"}]}),
-        ("audit_log_sealing", {}),
-        ("trust_renewal", {}),
-        ("webhook_delivery", {}),
+        (
+            "feed_publication.handler",
+            {"Records": [{"dynamodb": {"Keys": {"sk": {"S": "svc_tnt_a#00"}}}}]},
+        ),
+        ("srl_publication.handler", {"Records": [{"body": "svc_tnt_a"}]}),
+        ("audit_log_sealing.handler", {}),
+        ("trust_renewal.handler", {}),
+        ("webhooks.delivery_handler", {}),
     ],
 )
 def test_the_functions_of_a_standby_do_nothing(
@@ -373,7 +376,7 @@ def test_the_functions_of_a_standby_do_nothing(
     calls = Script()
     ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
     monkeypatch.setattr(wiring, "from_environment", lambda: ports)
-    handler = import_module(f"functions.{module}.handler").handler
+    handler = import_module(f"functions.{module}").handler
     assert not any(handler(event, None).values())
     assert calls.calls == []
 

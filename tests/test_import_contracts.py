@@ -22,6 +22,15 @@ _PLANTED = {
         "functions/srl/handler.py",
         "import functions.api_keys.schemas",
     ),
+    "No circles": ("shared/model/times.py", "import shared.model.tenants"),
+    "The domain of a capability imports neither HTTP, nor AWS, nor SQL": (
+        "functions/webhooks/operations.py",
+        "import starlette.requests",
+    ),
+    "Only the package functions installs capabilities": (
+        "shared/operations/base/guard.py",
+        "import functions.webhooks.capability",
+    ),
     "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/outside.py", "import botocore"),
     "What decides about a list reads and writes nothing": (
         "shared/operations/lists/decisions.py",
@@ -91,4 +100,5 @@ def test_every_contract_refuses_what_is_planted_against_it(checkout: Path) -> No
     for name, (path, _) in _PLANTED.items():
         section = broken.split(f"\n{name}\n", 1)[1].split("\n\n\n", 1)[0]
         module = path.removesuffix(".py").replace("/", ".")
-        assert module in section, (name, section)
+        # Of several circles not all are printed.
+        assert ("made acyclic" if "circles" in name else module) in section, (name, section)

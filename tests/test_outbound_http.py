@@ -16,7 +16,7 @@ from infra.cli.profiles import Profile
 from shared.adapters.https import HttpWitnesses
 from shared.adapters.vault import VaultSealer
 from shared.errors import InvalidSettings, Unavailable
-from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
+from shared.model.outbound import DeliveryOutcome, EventMessage
 from tests.kit.receivers import HOST, Receiver, conversing
 
 # Makes one request, and returns the text of the body of a response 200; None without a response.

@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from functions.status_lists import operations as status_lists
 from functions.status_lists import schemas
+from functions.status_lists.records import MEDIA_TYPE, PATH, TTL_SECONDS, StatusListContent
 from shared import wiring
 from shared.authorizer.formats.addresses import parse_address
 from shared.errors import Conflict, InvalidRequest, ListFull, NotFound
-from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, StatusListContent
-from shared.operations.changes import status_lists
 from shared.ports import Ports
 from shared.web import errors, header_values
 from shared.web.app import create_public_app, lambda_handler

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from functions.status_lists.records import COUNT_MAX, PATH, SIZE
 from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
-from shared.model.status_lists import COUNT_MAX, PATH, SIZE
 from shared.web.fields import (
     Algorithm,
     MomentOut,

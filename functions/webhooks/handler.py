@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query
 
+from functions.webhooks import operations as managing
 from functions.webhooks import schemas
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.operations.webhooks import managing
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves

@@ -4,13 +4,13 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from functions.webhooks import records as model
+from functions.webhooks.deliveries import DeliveryState
+from functions.webhooks.operations import WebhookAndSecret
+from functions.webhooks.records import ALL, DisableReason, WebhookStatus
 from shared.model import outbound
 from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
-from shared.model.webhooks import deliveries
-from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryState
-from shared.model.webhooks.webhooks import ALL, DisableReason, WebhookStatus
-from shared.operations.webhooks.managing import WebhookAndSecret
+from shared.model.outbound import DeliveryOutcome
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -229,8 +229,8 @@ class DeliveryBody(RecordBody):
     status: int | None = field("HTTP status of the response; null if there was none.")
     duration_ms: int = field("Duration of the last attempt, in milliseconds.", minimum=0)
     response: str = field(
-        f"The first {deliveries.ANSWER_MAX} bytes of the response, as text.",
-        maxLength=deliveries.ANSWER_MAX,
+        f"The first {outbound.ANSWER_MAX} bytes of the response, as text.",
+        maxLength=outbound.ANSWER_MAX,
     )
 
 

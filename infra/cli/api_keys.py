@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from infra import data_folder
 from infra.cli import streams
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import (
     LIFETIME,
@@ -22,7 +23,6 @@ from infra.cli.errors import (
     option,
     parse_future_time,
 )
-from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier

@@ -16,6 +16,7 @@ from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify as verify_log
 from infra.cli.client import ApiClient
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import (
     SHOWN,
@@ -28,7 +29,7 @@ from infra.cli.errors import (
     UsageError,
     option,
 )
-from infra.cli.output import Column, label_actor
+from infra.cli.output import label_actor
 from infra.cli.trust import Root, follow_documents
 from shared.authorizer import files
 from shared.authorizer.http1 import Response

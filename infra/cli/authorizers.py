@@ -3,9 +3,9 @@
 from typing import Annotated, Final
 
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, confirm, noun
 from infra.cli.errors import SHOWN, Limit, UsageError, Yes, argument, option
-from infra.cli.output import Column
 from infra.cli.revocations import format_refused_client
 
 _PATH: Final = "/v1/authorizers"

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, Limit, Since, Until, UsageError, argument, drop_missing, option
-from infra.cli.output import Column
 from infra.cli.revocations import format_refused_client
 
 _PATH: Final = "/v1/changes"

@@ -29,6 +29,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from infra.cli import profiles, streams
+from infra.cli.columns import Column
 from infra.cli.errors import (
     SHOWN,
     ApiError,
@@ -41,7 +42,7 @@ from infra.cli.errors import (
     argument,
     option,
 )
-from infra.cli.output import Column, Output, OutputFormat
+from infra.cli.output import Output, OutputFormat
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings, RescindError
 

@@ -9,11 +9,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from infra.cli.columns import Column
 from shared.authorizer.http1 import printable
 from shared.model.identifiers import API_KEY
 
@@ -34,15 +34,6 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
     CSV = "csv"
     NAME = "name"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its title, the field of a record that it shows, and whether its text may wrap."""
-
-    title: str
-    key: str
-    wraps: bool = False
 
 
 class Output:

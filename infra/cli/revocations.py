@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import (
     SHOWN,
@@ -19,7 +20,7 @@ from infra.cli.errors import (
     drop_missing,
     option,
 )
-from infra.cli.output import Column, label_actor
+from infra.cli.output import label_actor
 from shared.model import identifiers, times
 
 _PATH: Final = "/v1/revocations"

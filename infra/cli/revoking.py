@@ -18,6 +18,7 @@ from ulid import ULID
 
 from infra.cli import inputs
 from infra.cli.client import ApiClient, segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, confirm
 from infra.cli.errors import (
     ApiError,
@@ -32,7 +33,7 @@ from infra.cli.errors import (
     argument,
     option,
 )
-from infra.cli.output import Column, Output
+from infra.cli.output import Output
 from infra.cli.revocations import (
     CreatedBy,
     JwtSession,

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from infra.cli import api_keys
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
 from infra.cli.errors import SHOWN, Limit, argument, drop_missing, option
-from infra.cli.output import Column
 
 Description = Annotated[str | None, option("--description", "Description of the account.")]
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, confirm, noun
 from infra.cli.errors import (
     SHOWN,
@@ -16,7 +17,6 @@ from infra.cli.errors import (
     drop_missing,
     option,
 )
-from infra.cli.output import Column
 
 _PATH: Final = "/v1/keys"
 _COLUMNS: Final = (

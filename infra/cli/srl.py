@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 
 from infra.cli import srl_verification
 from infra.cli.client import ApiClient, segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, confirm, local_command, noun
 from infra.cli.errors import SHOWN, ExitCode, Limit, UsageError, WarrantIds, Yes, argument, option
 from infra.cli.inputs import read_document
-from infra.cli.output import Column
 from infra.cli.srl_verification import format_lines, summarize
 from shared.authorizer import files
 from shared.model import times

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
+from functions.status_lists.records import COUNT_MAX
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import Yes, argument, option
-from infra.cli.output import Column
-from shared.model.status_lists import COUNT_MAX
 
 Url = Annotated[
     str | None,

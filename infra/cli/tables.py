@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from infra.cli.output import Column
+from infra.cli.columns import Column
 from shared.authorizer.http1 import printable
 
 # A pipe has no width, so its lines are not wrapped or cut.

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from infra.cli import drafts
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.drafts import Draft
 from infra.cli.errors import BadResponse, UsageError, argument, option, public_keys
-from infra.cli.output import Column
 from shared.authorizer import files
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument

@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Annotated, Final
 
+from functions.webhooks.records import GRACE_DEFAULT, GRACE_MAX
 from infra.cli.api_keys import SecretFile, check_new, show_secret
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
 from infra.cli.errors import SHOWN, Limit, argument, drop_missing, option
-from infra.cli.output import Column
-from shared.model.webhooks.webhooks import GRACE_DEFAULT, GRACE_MAX
 
 _GRACE: Final = GRACE_DEFAULT // timedelta(seconds=1)
 _DELIVERIES: Final = (

@@ -24,6 +24,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from functions.webhooks import dispatch
 from infra.server.board import ProcessStatus
 from infra.server.metric_names import METRICS
 from shared import __version__, logs
@@ -31,7 +32,6 @@ from shared.errors import InvalidSettings, PreconditionFailed, RescindError, Una
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring, unpublished
 from shared.operations.operator import readiness
-from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import wrap_store
 

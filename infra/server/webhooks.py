@@ -6,10 +6,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from functions.webhooks import delivery, dispatch
 from infra.server.duties import Duty
 from infra.server.waits import ALL, Failures
 from shared.operations.base import tenants
-from shared.operations.webhooks import delivery, dispatch
 from shared.ports import Ports
 from shared.ports.outside import Sender
 

@@ -19,13 +19,15 @@ from urllib.parse import quote_plus, urlencode
 from shared.authorizer import http1
 from shared.authorizer.http1 import Connection, HttpError, Request, Response, connect, wrap
 from shared.model.audit.witnesses import BYTES_MAX
-from shared.model.outbound import PORT, Network, is_allowed
-from shared.model.webhooks.deliveries import (
+from shared.model.outbound import (
     ANSWER_MAX,
+    PORT,
     RETRY_AFTER_MAX,
     DeliveryOutcome,
     DeliveryResponse,
     EventMessage,
+    Network,
+    is_allowed,
 )
 from shared.ports.outside import (
     OUTBOUND_ANSWER_MAX,

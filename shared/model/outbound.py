@@ -1,10 +1,12 @@
-"""Addresses that the service may connect to (HOOK-6).
+"""Outbound requests: addresses that the service may connect to (HOOK-6), and their outcomes.
 
 A caller who chooses an address must not gain access to internal addresses through the service.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -13,6 +15,10 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 URL_MAX: Final = 2048
 PORT: Final = 443
+# The longest `Retry-After` that is followed, in seconds.
+RETRY_AFTER_MAX: Final = 3600
+# Maximum size of a stored response of a receiver, in bytes.
+ANSWER_MAX: Final = 1024
 
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 # A numeric last label is rejected, because resolvers treat `127.1` and `2130706433` as addresses.
@@ -26,6 +32,42 @@ _REFUSED_V4: Final = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "
 _UNICAST_V6: Final = IPv6Network("2000::/3")
 # Teredo and others, 6to4, and documentation.
 _REFUSED_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2002::/16", "3fff::/20")))
+
+
+class DeliveryOutcome(StrEnum):
+    """The outcome of an attempt to send.
+
+    `response`: the receiver returned a status. `blocked`: the address is not allowed, and no
+    request was sent. `no_response`: no connection, no valid certificate, or no well-formed response
+    in time.
+    """
+
+    RESPONSE = "response"
+    BLOCKED = "blocked"
+    NO_RESPONSE = "no_response"
+
+
+@dataclass(frozen=True, slots=True)
+class EventMessage:
+    """An event in its sent form: identifier, headers and body."""
+
+    id: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryResponse:
+    """The outcome of one attempt. `body` has the first bytes of the response, as text.
+
+    `status` is None unless `outcome` is `RESPONSE`. `retry_after` is in seconds.
+    """
+
+    outcome: DeliveryOutcome
+    duration_ms: int
+    status: int | None = None
+    retry_after: int | None = None
+    body: str = ""
 
 
 def checked_url(url: str, *, any_port: bool = False) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 
 # Timeout of a delivery attempt, in seconds (HOOK-7).
 SENDER_PATIENCE_SECONDS = 15.0

@@ -10,7 +10,7 @@ import pytest
 
 from shared.adapters.https import HttpsClient
 from shared.authorizer.http1 import ERROR_BYTES_MAX
-from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.model.outbound import DeliveryOutcome
 from shared.ports.outside import OUTBOUND_ANSWER_MAX, OutboundAnswer
 from tests.kit.receivers import HOST, Received, Script, answer, receiving
 

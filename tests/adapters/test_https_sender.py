@@ -16,7 +16,7 @@ from shared import settings
 from shared.adapters import https
 from shared.adapters.https import HttpsSender
 from shared.errors import InvalidSettings
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from tests.kit.receivers import HOST, Received, Script, answer, raw, receiving, trusting
 from tests.kit.waiting import soon
 

@@ -25,12 +25,12 @@ from mangum import Mangum
 from functions.introspection import handler as introspection
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
+from functions.status_lists import operations as status_lists
 from shared.logs import JsonFormatter
 from shared.model.identities.providers import ProviderUsage
 from shared.model.lists import content
 from shared.model.lists.content import Payload
 from shared.operations.base import seals
-from shared.operations.changes import status_lists
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Store

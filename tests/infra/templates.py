@@ -1,5 +1,6 @@
 """What is deployed, as the templates say it, with the stage of the tests filled in."""
 
+import re
 from typing import Any, Final
 
 from tests.kit.aws import FUNCTIONS, LEFT_OUT, template
@@ -23,9 +24,9 @@ GLOBALS: Final[dict[str, Any]] = template(FUNCTIONS)["Globals"]["Function"]
 ROLES: Final = of_kind("AWS::IAM::Role")
 
 
-def folder(name: str) -> str:
-    """Where the code of a function is, below `functions/`."""
-    return str(LAMBDAS[name]["Handler"]).split(".")[1]
+def entry_point(name: str) -> str:
+    """The name of a function in snake case: the folder below `functions/` that has `handler.py`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def variables(name: str) -> dict[str, str]:

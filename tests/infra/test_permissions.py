@@ -18,6 +18,8 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console import handler as console
+from functions.webhooks import operations as managing
+from functions.webhooks.records import DispatchMarker, Webhook
 from shared import wiring
 from shared.adapters.https import HttpsSender
 from shared.model import feed as feed_model
@@ -41,7 +43,6 @@ from shared.model.signing_keys import SigningKeyType, WarrantSigner
 from shared.model.tenants import SettingsChange, SrlPublicationPolicy
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
-from shared.model.webhooks.webhooks import DispatchMarker, Webhook
 from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
@@ -57,12 +58,11 @@ from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, moving, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import publishing
-from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
-from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
+from tests.infra.templates import LAMBDAS, entry_point, events, managed, statements, variables
 from tests.kit import gates, identities, issuers, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
@@ -114,10 +114,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 @pytest.mark.parametrize("name", LAMBDAS)
 def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
     """S8: The role of each function grants exactly what the function calls."""
-    if folder(name) in WITHOUT_ENDPOINTS:
-        WITHOUT_ENDPOINTS[folder(name)](world.tenant)
+    if entry_point(name) in WITHOUT_ENDPOINTS:
+        WITHOUT_ENDPOINTS[entry_point(name)](world.tenant)
     else:
-        _call_all(folder(name), world.tenant)
+        _call_all(entry_point(name), world.tenant)
     needed = {_at_its_queue(each, name) for each in world.needed}
     assert needed | _of_lambda(name) == granted(statements(name))
 
@@ -725,7 +725,7 @@ def _webhooks(tenant: Tenant) -> None:
     for start in range(0, 260, 100):
         ports.store.write(*changes[start : start + 100])
     sealing.extend(ports, tenant.id)
-    module = import_module("functions.webhook_delivery.handler")
+    module = import_module("functions.webhooks.delivery_handler")
     grown = streamed(head.address(tenant.id))
     assert module.handler(grown, None) == {"queued": 1}
     work = queued(f"{tenant.id}#{made.id}")
@@ -748,7 +748,7 @@ def _wait_and_give_up(
     ports.store.write(Put(later.address, later.to_item(), Expect.PRESENT))
     turn = DispatchMarker(made.tenant_id, made.id, long_ago)
     ports.store.write(Put(turn.address, turn.to_item(), Expect.PRESENT))
-    assert import_module("functions.webhook_delivery.handler").handler({}, None) == {"queued": 1}
+    assert import_module("functions.webhooks.delivery_handler").handler({}, None) == {"queued": 1}
     assert work() == {"queued": 0}
     assert not managing.get(ports, operator, webhook_id=made.id).is_enabled
 

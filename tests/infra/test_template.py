@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
+from functions.webhooks import delivery
+from functions.webhooks import records as webhooks
 from infra import build
 from infra.server.routers import ROUTERS
 from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.model.webhooks import webhooks
-from shared.operations.webhooks import delivery
 from shared.ports.outside import OUTBOUND_PATIENCE_SECONDS, SENDER_PATIENCE_SECONDS
 from shared.settings import base_path
 from tests.infra.templates import (
@@ -20,8 +20,8 @@ from tests.infra.templates import (
     LAMBDAS,
     RESOURCES,
     SECOND,
+    entry_point,
     events,
-    folder,
     of_kind,
     statements,
     variables,
@@ -38,24 +38,26 @@ each_function = pytest.mark.parametrize("name", LAMBDAS)
 # --- functions ---
 
 
-def test_a_function_for_each_folder() -> None:
+def test_each_handler_is_deployed_once() -> None:
     """What is in `functions/` is deployed, and nothing else is."""
-    handlers = (ROOT / "functions").glob("*/handler.py")
-    assert sorted(map(folder, LAMBDAS)) == sorted(each.parent.name for each in handlers)
+    modules = (ROOT / "functions").glob("*/*handler.py")
+    handlers = [f"functions.{each.parent.name}.{each.stem}.handler" for each in modules]
+    assert sorted(each["Handler"] for each in LAMBDAS.values()) == sorted(handlers)
 
 
 @each_function
 def test_a_function_is_named_after_its_folder(name: str) -> None:
-    """Function, role and log group bear the folder's name, so that each is found from the other.
+    """Function, role and log group have the folder's name, so that each is found from the other.
 
-    F103: roles are of the whole account, so that a role's name has the region in it.
+    Only the second entry point of a capability has a name of its own. F103: roles are of the whole
+    account, so that a role's name has the region in it.
     """
-    own = f"rescind-{STAGE}-{folder(name).replace('_', '-')}"
+    own = f"rescind-{STAGE}-{entry_point(name).replace('_', '-')}"
     function, role, logs = (
         RESOURCES[each]["Properties"] for each in (name, f"{name}Role", f"{name}Logs")
     )
-    assert name == folder(name).replace("_", " ").title().replace(" ", "")
-    assert function["Handler"] == f"functions.{folder(name)}.handler.handler"
+    _, folder, module, _ = function["Handler"].split(".")
+    assert folder == entry_point(name) or module != "handler"
     assert (function["FunctionName"], role["RoleName"]) == (own, f"{own}-{REGION}")
     assert logs["LogGroupName"] == f"/aws/lambda/{own}"
     assert function["Role"] == f"{name}Role.Arn"
@@ -202,7 +204,7 @@ def test_a_route_reaches_its_function() -> None:
         )
         module = owner.routes[0].endpoint.__module__  # type: ignore[attr-defined]
         name = reached(at(path, "svc_x_0"))
-        assert module.startswith(f"functions.{folder(name)}."), path
+        assert module.startswith(f"functions.{entry_point(name)}."), path
 
 
 def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:

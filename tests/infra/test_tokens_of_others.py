@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from functions.introspection.handler import PATH
+from functions.status_lists import operations as status_lists
 from shared.authorizer import AuthorizerClient, Verdict, token_id
 from shared.model.identities.providers import ProviderUsage
-from shared.operations.changes import status_lists
 from shared.operations.lists import in_force, publication
 from tests.authorizer.clients import arguments
 from tests.authorizer.service import Service, serving

@@ -13,6 +13,8 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
+from functions.webhooks import deliveries
+from functions.webhooks.deliveries import Delivery, DeliveryState
 from shared.errors import InvalidApiKey, Unavailable
 from shared.model.audit.audit_log import month
 from shared.model.callers import Caller, Scope
@@ -20,9 +22,8 @@ from shared.model.identities import providers, sessions
 from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
+from shared.model.outbound import DeliveryOutcome
 from shared.model.trust import head_address
-from shared.model.webhooks import deliveries
-from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.access import api_keys
 from shared.operations.audit import log, sealing, signers
 from shared.operations.identities import approvals, identity_providers, people, roles

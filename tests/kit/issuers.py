@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 from shared.model.identities.claims import IssuerBinding
-from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.model.outbound import DeliveryOutcome
 from shared.ports.outside import OutboundAnswer
 
 ISSUER = "https://sso.example.com"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
+from functions.webhooks import records as webhook_model
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as api_key_model
 from shared.model import revocations as model
@@ -23,7 +24,6 @@ from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
 from shared.model.warrants import WarrantRecord, WarrantState
-from shared.model.webhooks import webhooks as webhook_model
 from shared.operations.access import api_keys
 from shared.operations.access import service_accounts as accounts
 from shared.operations.access.api_key_creation import CreatedKey

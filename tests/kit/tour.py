@@ -5,18 +5,19 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
+from functions.status_lists import operations as status_lists
+from functions.webhooks import delivery
 from shared.model import times
 from shared.model.fleet import authorizers as fleet
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.base import operation
-from shared.operations.changes import revocations, status_lists
+from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
 from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.trust import publishing
 from shared.operations.trust.publishing import TrustOutcome
-from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import gates, identities

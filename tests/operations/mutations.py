@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from functions.status_lists import operations as status_lists
+from functions.webhooks import operations as managing
 from shared.model.callers import Caller, Scope
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.identities.approvals import ProtectedAction
@@ -19,7 +21,6 @@ from shared.operations.changes import (
     list_signers,
     revocation_batches,
     signing_keys,
-    status_lists,
     warrants,
 )
 from shared.operations.changes.warrants import SignRequest
@@ -34,7 +35,6 @@ from shared.operations.identities import (
 )
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
-from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit import identities

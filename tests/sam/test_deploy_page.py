@@ -21,7 +21,7 @@ import pytest
 
 from tests import aws_local
 from tests.infra import console
-from tests.infra.templates import ALARMS, LAMBDAS, folder
+from tests.infra.templates import ALARMS, LAMBDAS, entry_point
 from tests.infra.terminal import Terminal
 from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
@@ -120,7 +120,7 @@ def tables_of(settings: dict[str, str]) -> set[str]:
     with closing(session.client("lambda", endpoint_url=settings["AWS_ENDPOINT_URL"])) as client:
         called = [
             client.get_function_configuration(
-                FunctionName=f"rescind-prod-{folder(name).replace('_', '-')}", Qualifier="live"
+                FunctionName=f"rescind-prod-{entry_point(name).replace('_', '-')}", Qualifier="live"
             )
             for name in LAMBDAS
         ]

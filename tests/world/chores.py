@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.webhooks import operations as managing
+from functions.webhooks import records as webhook_model
 from shared.model.fleet import authorizers as authorizer_model
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.items import Partition
 from shared.model.signing_keys import SigningKeyType
 from shared.model.tenants import SettingsChange
-from shared.model.webhooks import webhooks as webhook_model
 from shared.operations.access import tenant_settings
 from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
@@ -17,7 +18,6 @@ from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering, registrations
 from shared.operations.lists import decisions, in_force, publication, records
 from shared.operations.lists.feed_writer import FeedWriter
-from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.world.broken import Broken
 from tests.world.memory import Records

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
+from functions.webhooks import records as webhooks
 from infra.server import feed, sealing, timer, trust, waits
 from shared.authorizer import follower, view
 from shared.authorizer.answers import NoResponse
@@ -29,7 +30,6 @@ from shared.model.audit import audit_log
 from shared.model.deployment import SCHEMA
 from shared.model.identifiers import before_all_of
 from shared.model.lists import schedule as schedule_model
-from shared.model.webhooks import webhooks
 from shared.operations.base import operation
 from shared.operations.lists import decisions
 from tests.kit.faults import Crash

@@ -3,10 +3,10 @@
 from typing import Annotated, Final
 
 from infra.cli.client import segment
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, Limit, Reason, UsageError, argument, option
 from infra.cli.operator.operators import Handle, Operator, operator_command
-from infra.cli.output import Column
 from shared.model import times
 from shared.model.identities.approvals import ApprovalStatus, ProtectedAction
 from shared.operations.identities import approvals, protected_acts

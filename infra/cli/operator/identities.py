@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import typer
 
 from infra.cli import inputs
+from infra.cli.columns import Column
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import UsageError, Yes, argument, drop_missing, option
 from infra.cli.operator.operators import Operator, handle, operator_command
-from infra.cli.output import Column
 from shared.model import text
 from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from infra import data_folder, private_files
+from infra.cli.columns import Column
 from infra.cli.commands import confirm, noun
 from infra.cli.errors import (
     LIFETIME,
@@ -18,7 +19,7 @@ from infra.cli.errors import (
     option,
 )
 from infra.cli.operator.operators import Handle, Operator, operator_command
-from infra.cli.output import Column, Output
+from infra.cli.output import Output
 from shared.model import text, times
 from shared.model.tenants import TenantSettings
 from shared.operations.access.api_key_creation import CreatedKey

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from shared.capabilities import INSTALLED
 from shared.errors import InsufficientScope, InvalidApiKey
-from shared.model import api_keys, revocations, signing_keys, status_lists, tenants
+from shared.model import api_keys, revocations, signing_keys, tenants
 from shared.model.callers import Caller, Scope
 from shared.model.identities import approvals, people, providers, sessions
 from shared.model.identities.approvals import (
@@ -50,8 +51,10 @@ def find_actions(store: Store, tenant_id: str, change: Change) -> frozenset[Prot
         people.people(tenant_id).pk: (ProtectedAction.CHANGE_ACCESS, _enables),
         tenants.settings_address(tenant_id): (ProtectedAction.WEAKEN_SETTINGS, _weakens),
         signing_keys.keys(tenant_id).pk: (ProtectedAction.REVOKE_ROOT, _revokes_root),
-        status_lists.signer_address(tenant_id): (ProtectedAction.ROTATE_STATUS_SIGNER, _replaces),
     }
+    for each in INSTALLED:
+        for added in each.protected_effects():
+            effects[added.address(tenant_id)] = (added.action, added.is_effect)
     effect = effects.get(address) or effects.get(address.pk)
     if api_keys.is_credential_at(address):
         effect = ProtectedAction.CREATE_ADMIN_KEY, _gives_access
@@ -120,10 +123,6 @@ def _revokes_root(old: Item | None, new: Item) -> bool:
     status = signing_keys.KeyStatus.REVOKED.value
     is_root = new["type"] == signing_keys.SigningKeyType.ROOT.value
     return is_root and new["status"] == status and (old is None or old["status"] != status)
-
-
-def _replaces(old: Item | None, new: Item) -> bool:
-    return old is not None and old["id"] != new["id"]
 
 
 def _enables(old: Item | None, new: Item) -> bool:

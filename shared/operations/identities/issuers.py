@@ -22,7 +22,7 @@ from shared.model.identities import providers as model
 from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys
 from shared.model.identities.providers import IdentityProvider
-from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.model.outbound import DeliveryOutcome
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put, VersionIs

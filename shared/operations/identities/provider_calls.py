@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final
 from urllib.parse import urlsplit
 
-from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.model.outbound import DeliveryOutcome
 from shared.ports import Ports
 from shared.ports.outside import OutboundAnswer
 

@@ -28,9 +28,9 @@ from shared.model.identities.claims import (
     SignInRefused,
 )
 from shared.model.identities.providers import IdentityProvider, ProviderUsage
+from shared.model.outbound import DeliveryOutcome
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
-from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.identities import issuers, provider_calls, tickets
 from shared.operations.identities.admission import UnauthenticatedClient, admit
 from shared.operations.identities.sessions import StartedSession

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 import cbor2
 
+from shared.capabilities import INSTALLED, WrappedField, wrapped_seed
 from shared.errors import BlobExists, DataCorrupt, InvalidState
 from shared.model import deployment, seeds
 from shared.model.audit.checkpoint import AuditSigner
@@ -24,9 +25,8 @@ from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value
 from shared.model.lists.signers import SrlSigner
+from shared.model.seeds import WrappedKeyRecord
 from shared.model.signing_keys import SigningKey
-from shared.model.status_lists import StatusSigner
-from shared.model.webhooks import webhooks
 from shared.operations.base import operation, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, publication
@@ -166,31 +166,18 @@ def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
     return True
 
 
-_Signer: TypeAlias = type[SigningKey | SrlSigner | NativeSigner | AuditSigner | StatusSigner]
-
 FIELDS: Final = ("sealed_seed", "sealed_secret", "former_secret")
 
 # By the part of a partition's name after the tenant.
-_SIGNERS: Final[Mapping[str, _Signer]] = {
-    "keys": SigningKey,
-    "srl-keys": SrlSigner,
-    "srl-keys-retired": SrlSigner,
-    "srl-keys-revoked": SrlSigner,
-    "srl-standby": SrlSigner,
-    "native-signer": NativeSigner,
-    "audit-keys": AuditSigner,
-    "status-signer": StatusSigner,
+_SIGNERS: Final[Mapping[str, Callable[[Item], WrappedKeyRecord]]] = {
+    "keys": SigningKey.from_item,
+    "srl-keys": SrlSigner.from_item,
+    "srl-keys-retired": SrlSigner.from_item,
+    "srl-keys-revoked": SrlSigner.from_item,
+    "srl-standby": SrlSigner.from_item,
+    "native-signer": NativeSigner.from_item,
+    "audit-keys": AuditSigner.from_item,
 }
-_WEBHOOKS: Final = "webhooks"
-
-
-class _WrappedField(NamedTuple):
-    """A wrapped field, its binding context, and the public key of the seed in it."""
-
-    field: str
-    sealed: bytes
-    context: dict[str, str]
-    public_key: str | None = None
 
 
 def is_sealed(item: Item) -> bool:
@@ -224,7 +211,7 @@ def is_same(source: Ports, target: Ports, address: Address, one: Item, other: It
     return ours == [_unwrap(target, each) for each in _list_wrapped_fields(address, other)]
 
 
-def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
+def _unwrap(ports: Ports, seal: WrappedField) -> bytes:
     try:
         secret = ports.sealer.unseal(seal.sealed, context=seal.context)
     except DataCorrupt as error:
@@ -234,27 +221,17 @@ def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
     return secret
 
 
-def _list_wrapped_fields(address: Address, item: Item) -> Iterator[_WrappedField]:
+def _list_wrapped_fields(address: Address, item: Item) -> Iterator[WrappedField]:
     if not is_sealed(item):
         return
     kind = address.pk.partition("#")[2] if address.table is Table.KEYS else ""
-    if kind == _WEBHOOKS:
-        webhook = webhooks.Webhook.from_item(item)
-        secret_fields = (
-            ("sealed_secret", webhook.sealed_secret, webhook.secret_number),
-            ("former_secret", webhook.former_secret, webhook.secret_number - 1),
-        )
-        for name, sealed, number in secret_fields:
-            if sealed is not None:
-                context = webhooks.seal_context(webhook.tenant_id, webhook.id, number)
-                yield _WrappedField(name, sealed, context)
-    elif kind in _SIGNERS:
-        signer = _SIGNERS[kind].from_item(item)
-        if signer.sealed_seed is not None:
-            context = signer.seal_context
-            yield _WrappedField("sealed_seed", signer.sealed_seed, context, signer.public_key)
-    else:
+    if kind in _SIGNERS:
+        yield from wrapped_seed(_SIGNERS[kind], item)
+        return
+    added = INSTALLED.wrapped_kinds()
+    if kind not in added:
         raise DataCorrupt(f"an item of {address.pk} has a wrapped value of an unknown kind")
+    yield from added[kind](item)
 
 
 def begin(source: Ports, target: Ports) -> None:

@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from shared.capabilities import RecoveryContext
 from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed
 from shared.model import deployment as model
 from shared.model import times
@@ -14,7 +15,6 @@ from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, journal
 from shared.operations.operator import deployment
-from shared.operations.operator.recovery.run import RecoveryRun
 from shared.operations.trust import documents
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, VersionIs
@@ -60,7 +60,7 @@ def mark_restored_tables(ports: Ports) -> None:
         deployment.note_tables(ports)
 
 
-def record_recovery(run: RecoveryRun) -> None:
+def record_recovery(run: RecoveryContext) -> None:
     """Record that the recovery of a marked tenant has ended. Raises `Unavailable`."""
 
     def update() -> None:
@@ -74,7 +74,7 @@ def record_recovery(run: RecoveryRun) -> None:
     settle(update)
 
 
-def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
+def complete_review(run: RecoveryContext, restore: UnreviewedRestore) -> None:
     """Remove the mark, because the operator has reviewed possible losses.
 
     Raises `PreconditionFailed`, `Unavailable`.

@@ -19,12 +19,12 @@ from shared.authorizer.formats.trust import (
     Witnesses,
 )
 from shared.authorizer.formats.wire import FeedPosition
-from shared.model import status_lists, times
+from shared.capabilities import INSTALLED
+from shared.model import times
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import SrlSignerStatus
-from shared.model.status_lists import StatusSigner
 from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
@@ -179,9 +179,10 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
         partial(signers.read_standby, ports, tenant_id),
         partial(signers.read_unarchived, ports, tenant_id),
     )
-    of_native, of_status = native.signer_address(tenant_id), status_lists.signer_address(tenant_id)
+    of_native, added = native.signer_address(tenant_id), INSTALLED.trusted_signers()
+    addresses = [each.address(tenant_id) for each in added]
     stored, auditors = ports.gather(
-        partial(ports.store.get_many, [of_native, of_status]),
+        partial(ports.store.get_many, [of_native, *addresses]),
         partial(audit_signers.all_of, ports, tenant_id),
     )
     now = ports.now()
@@ -191,8 +192,9 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     needed |= {each.public_bytes: KeyUse.LOG for each in auditors if each.signs(now)}
     if of_native in stored:
         needed[NativeSigner.from_item(stored[of_native]).public_bytes] = KeyUse.NATIVE
-    if of_status in stored:
-        needed[StatusSigner.from_item(stored[of_status]).public_bytes] = KeyUse.STATUS
+    for address, signer in zip(addresses, added, strict=True):
+        if address in stored:
+            needed[signer.public_key(stored[address])] = signer.use
     spare = {each.public_bytes: KeyUse.LISTS for each in retired}
     spare |= {each.public_bytes: KeyUse.LOG for each in auditors if not each.signs(now)}
     listed = tuple(each.public_bytes for each in signers.filter_listed(retired, now))

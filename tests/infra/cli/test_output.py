@@ -13,9 +13,10 @@ import pytest
 import typer
 import yaml
 
+from infra.cli.columns import Column
 from infra.cli.commands import confirm
 from infra.cli.errors import ago, parse_future_time
-from infra.cli.output import Column, Output, OutputFormat
+from infra.cli.output import Output, OutputFormat
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import ROOT, LocalServer
 

@@ -18,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from functions.webhooks import operations as managing
+from functions.webhooks.records import DisableReason, Webhook
 from infra.data_folder import METRICS_VARIABLE
 from infra.server import metrics
 from infra.server import ops as local_ops
@@ -28,9 +30,7 @@ from shared import logs
 from shared.errors import PreconditionFailed, Unavailable
 from shared.model.items import Partition, Table
 from shared.model.signing_keys import SigningKeyType
-from shared.model.webhooks.webhooks import DisableReason, Webhook
 from shared.operations.changes import signing_keys
-from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit import processes

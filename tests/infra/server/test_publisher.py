@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from functions.webhooks import operations as managing
 from infra import data_folder
 from infra.server import leader, ops, publisher, sealing
 from infra.server.board import PUBLISHER, ProcessStatus
@@ -21,10 +22,9 @@ from infra.server.publications import PublicationRequests
 from infra.server.sealing import Witnessing
 from shared import wiring
 from shared.model.deployment import PROBE_ADDRESS
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import log
 from shared.operations.lists import in_force
-from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.web.work import IN_PLACE

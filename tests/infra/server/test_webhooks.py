@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from functions.webhooks import dispatch
+from functions.webhooks import operations as managing
 from infra.server.sealing import Sealing
 from infra.server.webhooks import WebhookDispatcher
 from shared import wiring
 from shared.errors import Unavailable
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
-from shared.operations.webhooks import dispatch, managing
 from shared.ports import Ports
 from shared.ports.outside import Sender
 from tests.kit.receivers import HOST, Received, answer, receiving

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from functions.status_lists.records import signer_address
 from shared.errors import PreconditionFailed
 from shared.model import revocations as revocation_model
 from shared.model.api_keys import credential_address
@@ -23,7 +24,6 @@ from shared.model.items import Value
 from shared.model.lists.signers import signers_partition
 from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.signing_keys import keys
-from shared.model.status_lists import signer_address
 from shared.model.tenants import (
     WEAKNESS,
     SettingsChange,

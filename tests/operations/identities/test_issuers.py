@@ -13,7 +13,7 @@ from shared.adapters.https import HttpsClient, HttpsSender
 from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import InvalidRequest, Unavailable
 from shared.model.identities.claims import CodeFault, SignInRefused
-from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
+from shared.model.outbound import DeliveryOutcome, EventMessage
 from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
 from tests.kit import identities

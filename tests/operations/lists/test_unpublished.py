@@ -6,6 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from functions.webhooks import dispatch
+from functions.webhooks.records import TURNS as WEBHOOK_TURNS
+from functions.webhooks.records import DispatchMarker
 from infra.server.feed import FeedPublisher
 from infra.server.sealing import Sealing
 from shared.adapters.sqlite import SqliteStore
@@ -13,15 +16,12 @@ from shared.model.items import Address, Partition
 from shared.model.lists import schedule as schedule_model
 from shared.model.lists.schedule import signers_marks, warrant_mark_address
 from shared.model.tenants import DIRECTORY, SettingsChange
-from shared.model.webhooks.webhooks import TURNS as WEBHOOK_TURNS
-from shared.model.webhooks.webhooks import DispatchMarker
 from shared.operations.access import tenant_settings
 from shared.operations.fleet import propagation
 from shared.operations.lists import expiring, in_force, marks, publication, schedule, unpublished
 from shared.operations.lists.unpublished import BacklogSummary
 from shared.operations.operator import consistency, doctor, readiness
 from shared.operations.operator.readiness import SrlAges
-from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.tenants import Tenant

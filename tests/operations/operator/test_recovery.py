@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.status_lists import operations as status_lists
 from shared.errors import DataCorrupt, InvalidApiKey, ListFull
 from shared.model.items import Address, Partition, Table
 from shared.model.lists import content as model
@@ -16,7 +17,7 @@ from shared.model.lists.content import Payload
 from shared.model.lists.head import SrlHead, blob_name, lists_folder, states_folder, version_of
 from shared.model.lists.schedule import ISSUES, TURNS, PublicationDeadline, issue_address
 from shared.model.lists.verification import verify
-from shared.operations.changes import revocations, status_lists
+from shared.operations.changes import revocations
 from shared.operations.identities import authentication, sessions
 from shared.operations.lists import in_force, publication
 from shared.operations.lists import schedule as srl_schedule

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from shared.capabilities import INSTALLED
+from shared.capabilities.inconsistency import Check, Inconsistency
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model.callers import Caller
 from shared.operations.base import audit, operation, tenants
@@ -19,7 +21,6 @@ from shared.operations.operator.consistency import (
     signing_keys,
     tenant,
 )
-from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
 from shared.ports import Ports
 
 # The order matters: later repairs rely on earlier ones.
@@ -32,7 +33,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
     signing_keys.check,
     access.check_api_keys,
     access.check,
-    tenant.check_webhooks,
     published.check_feed,
     published.check,
 )
@@ -77,7 +77,8 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
 
 
 def _compare(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    for check in _CHECKS:
+    added = (check for each in INSTALLED for check in each.consistency_checks())
+    for check in (*_CHECKS, *added):
         try:
             yield from check(ports, tenant_id)
         except DataCorrupt as error:

@@ -10,6 +10,7 @@ disabled, the repair disables the account.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from shared.capabilities.inconsistency import Inconsistency, RepairEvent, check_counter
 from shared.model import api_keys, service_accounts
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.audit.audit_log import AuditAction
@@ -22,11 +23,6 @@ from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.operations.access import api_key_end
 from shared.operations.base import tenants
 from shared.operations.lists import records as srl_records
-from shared.operations.operator.consistency.inconsistency import (
-    Inconsistency,
-    RepairEvent,
-    check_counter,
-)
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 

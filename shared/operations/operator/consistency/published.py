@@ -8,6 +8,7 @@ head. The next SRL then begins another feed, far above this one, and clients con
 from collections.abc import Iterator
 
 from shared.authorizer.formats import ed25519, wire
+from shared.capabilities.inconsistency import Inconsistency
 from shared.errors import DataCorrupt
 from shared.model import feed as model
 from shared.model import revocations
@@ -22,7 +23,6 @@ from shared.model.signing_keys import WarrantSigner
 from shared.operations.base import counters, tenants
 from shared.operations.lists import in_force, marks, records
 from shared.operations.lists.records import read_signed_by
-from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again, repair_event
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect

@@ -6,6 +6,7 @@ If any of them shows that a warrant is revoked, the repair revokes it (CHECK-2).
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from shared.capabilities.inconsistency import Inconsistency, RepairEvent
 from shared.model import identifiers, warrants
 from shared.model import revocations as model
 from shared.model.audit.audit_log import AuditAction
@@ -18,7 +19,6 @@ from shared.model.warrants import WarrantState
 from shared.operations.base import counters, tenants
 from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
-from shared.operations.operator.consistency.inconsistency import Inconsistency, RepairEvent
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put, expect_version
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, islice
 
+from shared.capabilities.inconsistency import Inconsistency, check_counter
 from shared.model import signing_keys
 from shared.model import warrants as model
 from shared.model.audit import audit_log
@@ -17,7 +18,6 @@ from shared.model.signing_keys import SigningKey
 from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import counters
 from shared.operations.lists import records
-from shared.operations.operator.consistency.inconsistency import Inconsistency, check_counter
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, expect_version
 

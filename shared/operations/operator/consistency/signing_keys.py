@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from shared.capabilities.inconsistency import Inconsistency, RepairEvent, check_counter
 from shared.model import identifiers, revocations
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import AuditAction
@@ -18,11 +19,6 @@ from shared.operations.base import seals
 from shared.operations.changes.signing_keys import count_change
 from shared.operations.lists import marks, verdicts
 from shared.operations.lists import records as srl_records
-from shared.operations.operator.consistency.inconsistency import (
-    Inconsistency,
-    RepairEvent,
-    check_counter,
-)
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 
+from shared.capabilities.inconsistency import Inconsistency
 from shared.errors import DataCorrupt
 from shared.model import tenants as model
 from shared.model.lists import schedule
 from shared.model.lists.head import SrlHead, head_address, heads_partition
 from shared.model.lists.schedule import OutboxMark, PublicationDeadline, SignerOutboxMark
 from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
-from shared.model.records import integer
 from shared.model.tenants import DirectoryEntry, TenantSettings
-from shared.model.webhooks import webhooks
 from shared.operations.base import counters
 from shared.operations.lists import marks, records
 from shared.operations.lists import signers as srl_signers
-from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.ports import Ports
 from shared.ports.store import Check, Delete, Expect, Item, Put, VersionIs
 
@@ -173,22 +171,3 @@ def _revoke_signer(key: SrlSigner, problem: str) -> Inconsistency:
     """Revoke a signer that should have been either retired or revoked."""
     change = Put(key.address, key.revoke().to_item(), VersionIs(key.version))
     return Inconsistency(problem, (change, *records.tombstone_counter_changes(key.tenant_id)))
-
-
-def check_webhooks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield the inconsistency of the tenant's webhooks. Raises `DataCorrupt`, `Unavailable`."""
-    address = webhooks.count_address(tenant_id)
-    item = ports.store.get(address)
-    number = sum(1 for _ in ports.store.query(webhooks.webhooks(tenant_id)))
-    count, version = (integer(item, name) if item else 0 for name in ("count", "version"))
-    if count != number and ports.store.get(address) == item:
-        yield Inconsistency(
-            f"the count of webhooks is wrong by {number - count:+}",
-            (
-                Put(
-                    address,
-                    {"count": number, "version": version + 1},
-                    VersionIs(version) if item else Expect.ABSENT,
-                ),
-            ),
-        )

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.model import api_keys, signing_keys, times
 from shared.model.api_keys import ApiKey
@@ -30,7 +31,7 @@ from shared.operations.audit import sealing
 from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
-from shared.operations.changes import revocations, status_lists
+from shared.operations.changes import revocations
 from shared.operations.identities import sessions
 from shared.operations.lists import in_force, journal, publication
 from shared.operations.lists import records as srl_records
@@ -110,7 +111,8 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
     open_mark = None if is_reviewed else mark
     if mark is None or mark.recovered_at is None:
-        settle(lambda: _close_status_lists(run))
+        for step in (step for each in INSTALLED for step in each.recovery_steps()):
+            settle(partial(step, run))
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
@@ -143,19 +145,6 @@ def _append_entries(run: RecoveryRun) -> None:
     if added := span.size - span.first:
         entries = "audit entry" if added == 1 else "audit entries"
         run.report(f"Appended to the transparency log: {added} {entries}")
-
-
-def _close_status_lists(run: RecoveryRun) -> None:
-    """Close the status lists: entries may have been allocated since the backup (TOKEN-6)."""
-    for each in status_lists.every(run.ports, run.operator):
-        left = each.size - each.allocated
-        if left:
-            action, after = AuditAction.STATUS_LIST_ALLOCATE, each.allocating(left)
-            run.ports.store.write(
-                Put(each.address, after.to_item(), VersionIs(each.version)),
-                run.entry(action, each.id, count=left, allocated=after.allocated),
-            )
-            run.report(f"Closed: status list {each.id}")
 
 
 def _repair(run: RecoveryRun) -> None:

@@ -5,6 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from functions.webhooks import deliveries
+from functions.webhooks import dispatch as rules
+from functions.webhooks import records as model
+from functions.webhooks.deliveries import Delivery
+from functions.webhooks.records import DisableReason, Webhook, WebhookStatus
 from shared.errors import Conflict, InvalidRequest, InvalidState
 from shared.model import api_keys, revocation_batches, revocations, signing_keys, times
 from shared.model.api_keys import ApiKey
@@ -15,10 +20,6 @@ from shared.model.items import Item, Value
 from shared.model.records import integer
 from shared.model.revocations import Revocation
 from shared.model.signing_keys import SigningKey
-from shared.model.webhooks import deliveries
-from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import Delivery
-from shared.model.webhooks.webhooks import DisableReason, Webhook, WebhookStatus
 from shared.operations.audit import audit_log, log
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
@@ -26,7 +27,6 @@ from shared.operations.base.idempotency import Keep, idempotent, of_record, secr
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.lists import signers
-from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs, expect_version
 

@@ -15,12 +15,13 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from functions.status_lists import handler
+from functions.status_lists import operations as status_lists
+from functions.status_lists import records as model
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import OutOfSpace, ReadOnly, Unavailable
-from shared.model import status_lists as model
 from shared.model.lists.head import head_address
-from shared.operations.changes import revocations, status_lists
+from shared.operations.changes import revocations
 from shared.operations.lists import in_force, publication
 from shared.operations.trust import documents, publishing
 from shared.ports import Ports

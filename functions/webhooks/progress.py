@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from shared.model import times
-from shared.model.audit.audit_log import AuditEntry
-from shared.model.webhooks import webhooks
-from shared.model.webhooks.deliveries import (
+from functions.webhooks import records as webhooks
+from functions.webhooks.deliveries import (
     KEPT,
     PATIENCE,
     Delivery,
     DeliveryDecision,
-    DeliveryResponse,
     DeliveryState,
     judge,
     pause,
 )
-from shared.model.webhooks.webhooks import DEFERRED_MAX, DisableReason, Webhook
+from functions.webhooks.records import DEFERRED_MAX, DisableReason, Webhook
+from shared.model import times
+from shared.model.audit.audit_log import AuditEntry
+from shared.model.outbound import DeliveryResponse
 
 _ENDS: Final = (DeliveryDecision.RETRY, DeliveryDecision.GONE)
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from functions.webhooks import deliveries
+from functions.webhooks import records as webhooks
+from functions.webhooks.deliveries import Delivery, DeliveryState
+from functions.webhooks.records import Webhook
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Scope
-from shared.model.webhooks import deliveries, webhooks
-from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
-from shared.model.webhooks.webhooks import Webhook
+from shared.model.outbound import DeliveryOutcome
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.functions.bodies import variants

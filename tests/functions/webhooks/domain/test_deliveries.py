@@ -2,13 +2,8 @@
 
 import pytest
 
-from shared.model.webhooks.deliveries import (
-    DeliveryDecision,
-    DeliveryOutcome,
-    DeliveryResponse,
-    judge,
-    pause,
-)
+from functions.webhooks.deliveries import DeliveryDecision, judge, pause
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse
 
 SERVICE_UNAVAILABLE = DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=503)
 

@@ -5,10 +5,10 @@ from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 
+from functions.webhooks import records as model
+from functions.webhooks.records import TURNS, DispatchMarker, Webhook, turn_name
 from shared.errors import DataCorrupt
 from shared.model.items import Address
-from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.webhooks import TURNS, DispatchMarker, Webhook, turn_name
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Put, VersionIs

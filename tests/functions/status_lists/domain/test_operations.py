@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from functions.status_lists import operations as status_lists
+from functions.status_lists.operations import Allocation
+from functions.status_lists.records import SIZE, StatusList, signer_address
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import DataCorrupt, NotFound
-from shared.model.status_lists import SIZE, StatusList, signer_address
 from shared.operations.base import seals
-from shared.operations.changes import status_lists
-from shared.operations.changes.status_lists import Allocation
 from shared.operations.operator import moving
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect

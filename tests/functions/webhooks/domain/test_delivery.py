@@ -13,18 +13,19 @@ from typing import Any, TypeVar
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
+from functions.webhooks import deliveries as delivery_model
+from functions.webhooks import delivery, dispatch
+from functions.webhooks import delivery as messages
+from functions.webhooks import operations as managing
+from functions.webhooks import progress as webhook_progress
+from functions.webhooks import records as model
+from functions.webhooks.records import DisableReason, Webhook
 from shared.errors import Unavailable
 from shared.model.audit import audit_log
-from shared.model.webhooks import deliveries as delivery_model
-from shared.model.webhooks import webhook_progress
-from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.model.webhooks.webhooks import DisableReason, Webhook
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.base.operation import RetryPacing
-from shared.operations.webhooks import delivery, dispatch, managing
-from shared.operations.webhooks import delivery as messages
 from shared.ports import Ports
 from tests.infra.templates import ALARMS, of_kind
 from tests.kit.faults import Crash, Script, meeting, raises, scripted

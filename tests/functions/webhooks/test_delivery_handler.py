@@ -6,15 +6,16 @@ from functools import partial
 
 import pytest
 
-from functions.webhook_delivery.handler import handler
+from functions.webhooks import delivery, dispatch
+from functions.webhooks import operations as managing
+from functions.webhooks.delivery_handler import handler
+from functions.webhooks.records import DispatchMarker
 from shared import wiring
 from shared.errors import Unavailable
 from shared.model.audit import head
 from shared.model.items import Address
-from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.model.webhooks.webhooks import DispatchMarker
+from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
-from shared.operations.webhooks import delivery, dispatch, managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.lambda_events import load, queued, streamed

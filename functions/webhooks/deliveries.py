@@ -6,16 +6,13 @@ from enum import StrEnum
 from typing import Final
 
 from shared.model.items import Address, Partition, Table
+from shared.model.outbound import RETRY_AFTER_MAX, DeliveryOutcome, DeliveryResponse
 from shared.model.records import Record
 
 # How long a delivery is shown.
 KEPT: Final = timedelta(days=14)
 # How long an event or a webhook may fail before delivery is abandoned.
 PATIENCE: Final = timedelta(days=1)
-# The longest `Retry-After` that is followed, in seconds.
-RETRY_AFTER_MAX: Final = 3600
-# Maximum size of a stored response of a receiver, in bytes.
-ANSWER_MAX: Final = 1024
 # Maximum size of a message, in bytes.
 MESSAGE_MAX: Final = 20 * 1024
 
@@ -25,42 +22,6 @@ _PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 10_800)
 _OK, _REDIRECTION, _GONE, _SERVER_ERROR = 200, 300, 410, 500
 # Request timeout, and too many requests: the receiver requests another attempt.
 _LATER: Final = (408, 429)
-
-
-class DeliveryOutcome(StrEnum):
-    """The outcome of an attempt to send.
-
-    `response`: the receiver returned a status. `blocked`: the address is not allowed, and no
-    request was sent. `no_response`: no connection, no valid certificate, or no well-formed response
-    in time.
-    """
-
-    RESPONSE = "response"
-    BLOCKED = "blocked"
-    NO_RESPONSE = "no_response"
-
-
-@dataclass(frozen=True, slots=True)
-class EventMessage:
-    """An event in its sent form: identifier, headers and body."""
-
-    id: str
-    headers: dict[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryResponse:
-    """The outcome of one attempt. `body` has the first bytes of the response, as text.
-
-    `status` is None unless `outcome` is `RESPONSE`. `retry_after` is in seconds.
-    """
-
-    outcome: DeliveryOutcome
-    duration_ms: int
-    status: int | None = None
-    retry_after: int | None = None
-    body: str = ""
 
 
 class DeliveryDecision(StrEnum):

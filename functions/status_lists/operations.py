@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from functions.status_lists import records as model
+from functions.status_lists.records import LISTS_MAX, StatusList, StatusListContent, StatusSigner
 from shared.errors import (
     BlobExists,
     Conflict,
@@ -19,7 +21,6 @@ from shared.errors import (
     ReadOnly,
     Unavailable,
 )
-from shared.model import status_lists as model
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
@@ -28,7 +29,6 @@ from shared.model.items import Item
 from shared.model.lists.content import revoked_ids
 from shared.model.lists.head import SrlHead, head_address, version_prefix
 from shared.model.records import integer
-from shared.model.status_lists import LISTS_MAX, StatusList, StatusListContent, StatusSigner
 from shared.operations.base import audit, seals
 from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, of_record
 from shared.operations.base.operation import operation, reread

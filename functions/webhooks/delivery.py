@@ -17,21 +17,24 @@ from typing import Any, Final
 
 from standardwebhooks.webhooks import Webhook as Signer
 
+from functions.webhooks import deliveries
+from functions.webhooks import dispatch as rules
+from functions.webhooks import progress as webhook_progress
+from functions.webhooks import records as model
+from functions.webhooks import records as webhooks
+from functions.webhooks.deliveries import MESSAGE_MAX, Delivery
+from functions.webhooks.progress import EventBatch, IndexedEvent
+from functions.webhooks.records import DisableReason, DispatchMarker, Webhook
 from shared import logs
 from shared.model import times
 from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.head import LogHead
 from shared.model.callers import Caller
 from shared.model.items import Value
-from shared.model.webhooks import deliveries, webhook_progress, webhooks
-from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import MESSAGE_MAX, Delivery, DeliveryResponse, EventMessage
-from shared.model.webhooks.webhook_progress import EventBatch, IndexedEvent
-from shared.model.webhooks.webhooks import DisableReason, DispatchMarker, Webhook
+from shared.model.outbound import DeliveryResponse, EventMessage
 from shared.operations.audit import log
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
-from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
 from shared.ports.outside import Sender
 from shared.ports.store import Change, Delete, Expect, Put

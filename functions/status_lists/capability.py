@@ -1,0 +1,58 @@
+"""Status lists as a capability: what they add to the core."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import final
+
+from functions.status_lists.records import StatusSigner, signer_address
+from shared.authorizer.formats.trust import KeyUse
+from shared.capabilities import (
+    Capability,
+    ProtectedEffect,
+    RecoveryStep,
+    TrustedSigner,
+    WrappedFields,
+    wrapped_seed,
+)
+from shared.capabilities.inconsistency import Check
+from shared.model.identities.approvals import ProtectedAction
+from shared.model.items import Item
+
+
+@final
+class StatusLists(Capability):
+    """Token Status Lists, a projection of the SRL for verifiers of credentials."""
+
+    name = "status_lists"
+
+    def recovery_steps(self) -> Sequence[RecoveryStep]:
+        """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""
+        from functions.status_lists import recovery
+
+        return (recovery.close_lists,)
+
+    def consistency_checks(self) -> Sequence[Check]:
+        """Return none: a list has no counters."""
+        return ()
+
+    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
+        """Return the kind of the status signer."""
+        return {"status-signer": partial(wrapped_seed, StatusSigner.from_item)}
+
+    def trusted_signers(self) -> Sequence[TrustedSigner]:
+        """Return the signer of all lists of a tenant."""
+        return (TrustedSigner(signer_address, _public_key, KeyUse.STATUS),)
+
+    def protected_effects(self) -> Sequence[ProtectedEffect]:
+        """Return the replacement of the signer."""
+        return (
+            ProtectedEffect(signer_address, ProtectedAction.ROTATE_STATUS_SIGNER, _is_replaced),
+        )
+
+
+def _public_key(item: Item) -> bytes:
+    return StatusSigner.from_item(item).public_bytes
+
+
+def _is_replaced(old: Item | None, new: Item) -> bool:
+    return old is not None and old["id"] != new["id"]

@@ -1,0 +1,56 @@
+"""Webhooks as a capability: what they add to the core."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
+
+from functions.webhooks.records import Webhook, seal_context
+from shared.capabilities import (
+    Capability,
+    ProtectedEffect,
+    RecoveryStep,
+    TrustedSigner,
+    WrappedField,
+    WrappedFields,
+)
+from shared.capabilities.inconsistency import Check
+from shared.model.items import Item
+
+
+@final
+class Webhooks(Capability):
+    """Webhooks: events of the audit log, sent to addresses of the tenant."""
+
+    name = "webhooks"
+
+    def recovery_steps(self) -> Sequence[RecoveryStep]:
+        """Return none: an event that is sent again has the same identifier."""
+        return ()
+
+    def consistency_checks(self) -> Sequence[Check]:
+        """Return the check of the number of webhooks."""
+        from functions.webhooks import consistency
+
+        return (consistency.check_count,)
+
+    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
+        """Return the kind of a webhook, which has up to two secrets."""
+        return {"webhooks": _secrets}
+
+    def trusted_signers(self) -> Sequence[TrustedSigner]:
+        """Return none: receivers share the secret."""
+        return ()
+
+    def protected_effects(self) -> Sequence[ProtectedEffect]:
+        """Return none."""
+        return ()
+
+
+def _secrets(item: Item) -> Iterator[WrappedField]:
+    webhook = Webhook.from_item(item)
+    secrets = (
+        ("sealed_secret", webhook.sealed_secret, webhook.secret_number),
+        ("former_secret", webhook.former_secret, webhook.secret_number - 1),
+    )
+    for name, sealed, number in secrets:
+        if sealed is not None:
+            yield WrappedField(name, sealed, seal_context(webhook.tenant_id, webhook.id, number))

@@ -1,0 +1,150 @@
+"""Extension points of the core, and the capabilities that this process has installed.
+
+A capability is a folder of `functions/` with records and operations of its own, such as webhooks.
+Nothing in `shared` imports one. Where the core depends on records of capabilities, it asks the
+installed ones.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from shared.authorizer.formats.trust import KeyUse
+from shared.capabilities.inconsistency import Check
+from shared.errors import InvalidSettings
+from shared.model.audit.audit_log import AuditAction
+from shared.model.callers import Caller
+from shared.model.identities.approvals import ProtectedAction
+from shared.model.items import Address, Item, Value
+from shared.model.seeds import WrappedKeyRecord
+from shared.ports import Ports
+from shared.ports.store import Put
+
+
+class RecoveryContext(Protocol):
+    """The recovery of a tenant after a restore, as the steps of capabilities use it."""
+
+    @property
+    def ports(self) -> Ports:
+        """The ports of the restored store."""
+        ...
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant to recover."""
+        ...
+
+    @property
+    def operator(self) -> Caller:
+        """The caller of each step."""
+        ...
+
+    @property
+    def report(self) -> Callable[[str], None]:
+        """Print a line for the operator."""
+        ...
+
+    def entry(self, action: AuditAction, resource_id: str, **details: Value) -> Put:
+        """Return the write that stores the audit entry of a step."""
+        ...
+
+
+RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
+
+
+class WrappedField(NamedTuple):
+    """A wrapped field, its binding context, and the public key of the seed in it."""
+
+    field: str
+    sealed: bytes
+    context: dict[str, str]
+    public_key: str | None = None
+
+
+WrappedFields: TypeAlias = Callable[[Item], Iterable[WrappedField]]
+
+
+def wrapped_seed(parse: Callable[[Item], WrappedKeyRecord], item: Item) -> Iterator[WrappedField]:
+    """Yield the wrapped seed of a key record, if it has one."""
+    key = parse(item)
+    if key.sealed_seed is not None:
+        yield WrappedField("sealed_seed", key.sealed_seed, key.seal_context, key.public_key)
+
+
+class TrustedSigner(NamedTuple):
+    """A key that trust documents name: its address by tenant, its 32 public bytes, and its use."""
+
+    address: Callable[[str], Address]
+    public_key: Callable[[Item], bytes]
+    use: KeyUse
+
+
+class ProtectedEffect(NamedTuple):
+    """An effect that a tenant can protect: the address by tenant, and a test of a change.
+
+    `is_effect` receives the item before and after the change.
+    """
+
+    address: Callable[[str], Address]
+    action: ProtectedAction
+    is_effect: Callable[[Item | None, Item], bool]
+
+
+class Capability(ABC):
+    """The extension points. A capability that adds nothing to one returns an empty collection.
+
+    A class that omits one cannot be instantiated, so no process starts with it.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of its folder in `functions/`."""
+
+    @abstractmethod
+    def recovery_steps(self) -> Sequence[RecoveryStep]:
+        """Return the steps of a recovery before it publishes, once after each restore."""
+
+    @abstractmethod
+    def consistency_checks(self) -> Sequence[Check]:
+        """Return the checks of a tenant's records. They run after the checks of the core."""
+
+    @abstractmethod
+    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
+        """Return the kinds of items with wrapped secrets, by the end of the partition key."""
+
+    @abstractmethod
+    def trusted_signers(self) -> Sequence[TrustedSigner]:
+        """Return the keys that trust documents name."""
+
+    @abstractmethod
+    def protected_effects(self) -> Sequence[ProtectedEffect]:
+        """Return the effects of writes that the tenant's policy can protect (APPROVAL-1)."""
+
+
+class Capabilities:
+    """The capabilities of a process. Raises `InvalidSettings` until they are installed."""
+
+    def __init__(self) -> None:
+        self._installed: tuple[Capability, ...] | None = None
+
+    def install(self, *capabilities: Capability) -> None:
+        """Install all capabilities. The package `functions` does this once."""
+        self._installed = capabilities
+
+    def __iter__(self) -> Iterator[Capability]:
+        """Return the installed capabilities in their order."""
+        if self._installed is None:
+            raise InvalidSettings("no capabilities are installed: import the package functions")
+        return iter(self._installed)
+
+    def wrapped_kinds(self) -> dict[str, WrappedFields]:
+        """Return the kinds of items with wrapped secrets of all capabilities."""
+        return {kind: fields for each in self for kind, fields in each.wrapped_kinds().items()}
+
+    def trusted_signers(self) -> list[TrustedSigner]:
+        """Return the keys of all capabilities that trust documents name."""
+        return [signer for each in self for signer in each.trusted_signers()]
+
+
+INSTALLED = Capabilities()

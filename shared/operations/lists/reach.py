@@ -1,6 +1,7 @@
 """Trace the publication of a revocation in the feed and in the SRL."""
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -104,7 +105,7 @@ def _first_covering(
         if stored.issued_at < since or record.warrant_id in entry.removed:
             break
         chains[entry.sequence] = stored.chain
-        oldest = PublishedEntry(entry.sequence, stored.issued_at, chains)
+        oldest = PublishedEntry(entry.sequence, stored.issued_at, {})
         # After a discontinuity, clients load an SRL from a full rebuild.
         if record.warrant_id in entry.revoked or (entry.is_break and found is None):
             found = oldest
@@ -112,8 +113,7 @@ def _first_covering(
         found = found or oldest
         if found is None:
             return latest_entry(newest)
-    chains |= latest_entry(newest).chains
-    return found
+    return found and replace(found, chains={**chains, **latest_entry(newest).chains})
 
 
 def trace_batch(

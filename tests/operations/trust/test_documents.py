@@ -211,6 +211,21 @@ def test_a_feed_without_names_gets_them(ports: Ports, tenant: Tenant) -> None:
     assert not published_keys.publish_key_reference(ports, SeedCache(ports), tenant.id)
 
 
+def test_an_entry_leaves_the_names(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-9: The head of a feed with a new entry names the same document and keys as before."""
+    keep(ports, tenant)
+    before = in_force.read_feed_head(ports, tenant.id)
+    tenant.revoke(ports, "svc_wrt_a")
+    assert publication.publish_feed(ports, tenant.id) is not None
+    after = in_force.read_feed_head(ports, tenant.id)
+    assert before is not None
+    assert after is not None
+    assert before.signed_head.trust is not None
+    assert after.sequence > before.sequence
+    assert after.signed_head.trust == before.signed_head.trust
+    assert after.signed_head.keys == before.signed_head.keys
+
+
 def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """TRUST-6, F684a: Of more than 256 signers, those that sign are named, and others that fit."""
     until = clock() + timedelta(hours=1)

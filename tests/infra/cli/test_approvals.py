@@ -155,7 +155,7 @@ _COMMANDS: Final = {
     "changes.unrevoke_manifests.apply": ("unrevoke",),
     "access.tenant_settings.update": ("settings", "set"),
     "changes.key_revocation.revoke": ("signing-keys", "revoke"),
-    "changes.status_lists.rotate": ("status-lists", "rotate-key"),
+    "status_lists.rotate": ("status-lists", "rotate-key"),
 }
 
 

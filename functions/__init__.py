@@ -10,8 +10,10 @@ from shared import artefact
 artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)
 
 # Before any handler or command runs, in every process that imports one.
+from functions.batches.capability import Batches  # noqa: E402
+from functions.search.capability import Search  # noqa: E402
 from functions.status_lists.capability import StatusLists  # noqa: E402
 from functions.webhooks.capability import Webhooks  # noqa: E402
 from shared.capabilities import INSTALLED  # noqa: E402
 
-INSTALLED.install(StatusLists(), Webhooks())
+INSTALLED.install(Batches(), Search(), StatusLists(), Webhooks())

@@ -92,7 +92,9 @@ _REQUIREMENT: Final = re.compile(r"\s+\((?!SHA-)(?:[A-Z]{3,}-\d+[a-z]?(?:, )?)+\
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
     """Return the document as JSON values, with these `servers` or the general ones."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, ApiRoute)]
+    found = (route for router in ROUTERS for route in router.routes if isinstance(route, ApiRoute))
+    # The document does not depend on the order in which routes are tried.
+    routes = sorted(found, key=lambda route: route.path)
     openapi = get_openapi(
         title="Rescind",
         version="1",

@@ -197,7 +197,8 @@ class Watch:
 
 # A module of the operations, or the folder of a capability.
 _OPERATIONS: Final = re.compile(
-    r"shared\.operations\.(?!base\.)([\w.]+)$|functions\.(\w+)\.operations$"
+    r"shared\.operations\.(?!base\.)(?P<core>[\w.]+)$"
+    r"|functions\.(?P<capability>\w+)\.operations$|functions\.(?P<part>\w+\.manifests)$"
 )
 
 
@@ -208,7 +209,7 @@ def _function() -> str:
     while frame is not None:
         operation = _OPERATIONS.match(frame.f_globals["__name__"])
         if operation:
-            found = f"{operation[1] or operation[2]}.{frame.f_code.co_name}"
+            found = f"{operation[operation.lastgroup or 0]}.{frame.f_code.co_name}"
         frame = frame.f_back
     return found
 

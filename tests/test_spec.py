@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from functions.revocations import schemas
-from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
 from shared.authorizer.formats import warrants
 from shared.authorizer.formats.warrants import WarrantReason
@@ -23,9 +22,11 @@ from shared.model import (
 )
 from shared.model.audit.audit_log import AuditAction
 from shared.model.lists import signers as srl_signers
+from shared.model.revocation_batches import BATCH_MAX
 from shared.operations.access import api_key_end
 from shared.operations.lists import signers
 from shared.web import bodies, errors, paging
+from shared.web.bodies import BATCH_BODY_MAX
 from tests.kit.processes import ROOT
 
 _PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))

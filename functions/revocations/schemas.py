@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION, token_id
+from shared.model.revocation_batches import BATCH_MAX
 from shared.model.revocation_counts import (
     DAYS_MAX,
     HOURLY_DAYS_MAX,
@@ -28,6 +29,7 @@ from shared.web.fields import (
     RecordBody,
     RequestBody,
     ResponseBody,
+    RevocationId,
     SignedWarrantId,
     TokenKind,
     TokenPart,
@@ -36,15 +38,12 @@ from shared.web.fields import (
     attribute,
     example,
     field,
-    identifier,
     omittable,
     optional,
     sample,
 )
 from shared.web.paging import PageBody, PageQuery
 
-BATCH_MAX: Final = 1000
-BATCH_BODY_MAX: Final = 1024 * 1024
 REASON_PART_MAX: Final = 256
 
 
@@ -118,7 +117,6 @@ _RECORD: Final[dict[str, JsonValue]] = {
     "created_by": "admin@acme.svc",
 }
 _NAME: Final = "Anna's laptop"
-RevocationId = Annotated[str, field("Identifier of the revocation.", **identifier(REVOCATION))]
 
 
 class RevocationRecord(RecordBody):

@@ -1,6 +1,6 @@
 """Status lists as a capability: what they add to the core."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import final
 
@@ -12,9 +12,9 @@ from shared.capabilities import (
     RecoveryStep,
     TrustedSigner,
     WrappedFields,
+    nothing,
     wrapped_seed,
 )
-from shared.capabilities.inconsistency import Check
 from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Item
 
@@ -24,6 +24,8 @@ class StatusLists(Capability):
     """Token Status Lists, a projection of the SRL for verifiers of credentials."""
 
     name = "status_lists"
+    # A list has no counters.
+    consistency_checks = nothing
 
     def recovery_steps(self) -> Sequence[RecoveryStep]:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""
@@ -31,13 +33,9 @@ class StatusLists(Capability):
 
         return (recovery.close_lists,)
 
-    def consistency_checks(self) -> Sequence[Check]:
-        """Return none: a list has no counters."""
-        return ()
-
-    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
+    def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kind of the status signer."""
-        return {"status-signer": partial(wrapped_seed, StatusSigner.from_item)}
+        return (("status-signer", partial(wrapped_seed, StatusSigner.from_item)),)
 
     def trusted_signers(self) -> Sequence[TrustedSigner]:
         """Return the signer of all lists of a tenant."""

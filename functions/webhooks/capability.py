@@ -1,17 +1,10 @@
 """Webhooks as a capability: what they add to the core."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from functions.webhooks.records import Webhook, seal_context
-from shared.capabilities import (
-    Capability,
-    ProtectedEffect,
-    RecoveryStep,
-    TrustedSigner,
-    WrappedField,
-    WrappedFields,
-)
+from shared.capabilities import Capability, WrappedField, WrappedFields, nothing
 from shared.capabilities.inconsistency import Check
 from shared.model.items import Item
 
@@ -21,10 +14,11 @@ class Webhooks(Capability):
     """Webhooks: events of the audit log, sent to addresses of the tenant."""
 
     name = "webhooks"
-
-    def recovery_steps(self) -> Sequence[RecoveryStep]:
-        """Return none: an event that is sent again has the same identifier."""
-        return ()
+    # An event that is sent again has the same identifier.
+    recovery_steps = nothing
+    # Receivers share the secret.
+    trusted_signers = nothing
+    protected_effects = nothing
 
     def consistency_checks(self) -> Sequence[Check]:
         """Return the check of the number of webhooks."""
@@ -32,17 +26,9 @@ class Webhooks(Capability):
 
         return (consistency.check_count,)
 
-    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
+    def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kind of a webhook, which has up to two secrets."""
-        return {"webhooks": _secrets}
-
-    def trusted_signers(self) -> Sequence[TrustedSigner]:
-        """Return none: receivers share the secret."""
-        return ()
-
-    def protected_effects(self) -> Sequence[ProtectedEffect]:
-        """Return none."""
-        return ()
+        return (("webhooks", _secrets),)
 
 
 def _secrets(item: Item) -> Iterator[WrappedField]:

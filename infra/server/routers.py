@@ -19,6 +19,7 @@ from functions.status_lists import handler as status_lists
 from functions.tenant_settings import handler as tenant_settings
 from functions.trust import handler as trust
 from functions.webhooks import handler as webhooks
+from shared.capabilities import INSTALLED
 
 ROUTERS: Final = (
     # Routes are tried in this order, so the most frequent ones for authorizers come first. Routes
@@ -26,6 +27,7 @@ ROUTERS: Final = (
     feed.routes,
     srl.routes,
     srl_status.routes,
+    *INSTALLED.routers("revocations"),
     revocations.routes,
     authorizers.routes,
     stock_authorizers.routes,

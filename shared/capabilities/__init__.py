@@ -6,8 +6,8 @@ installed ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities.inconsistency import Check
@@ -90,8 +90,22 @@ class ProtectedEffect(NamedTuple):
     is_effect: Callable[[Item | None, Item], bool]
 
 
+class RouteTable(Protocol):
+    """A router of the web framework."""
+
+    @property
+    def routes(self) -> list[Any]:
+        """The routes, in the order in which they are tried."""
+        ...
+
+
+def nothing(_capability: object) -> tuple[()]:
+    """Return the answer of a capability that adds nothing to an extension point."""
+    return ()
+
+
 class Capability(ABC):
-    """The extension points. A capability that adds nothing to one returns an empty collection.
+    """The extension points. Each must be answered, if only by `nothing`.
 
     A class that omits one cannot be instantiated, so no process starts with it.
     """
@@ -110,8 +124,8 @@ class Capability(ABC):
         """Return the checks of a tenant's records. They run after the checks of the core."""
 
     @abstractmethod
-    def wrapped_kinds(self) -> Mapping[str, WrappedFields]:
-        """Return the kinds of items with wrapped secrets, by the end of the partition key."""
+    def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
+        """Return the kinds of items with wrapped secrets: the end of the partition key."""
 
     @abstractmethod
     def trusted_signers(self) -> Sequence[TrustedSigner]:
@@ -120,6 +134,13 @@ class Capability(ABC):
     @abstractmethod
     def protected_effects(self) -> Sequence[ProtectedEffect]:
         """Return the effects of writes that the tenant's policy can protect (APPROVAL-1)."""
+
+    def routers(self, function: str) -> Sequence[RouteTable]:  # noqa: ARG002
+        """Return the routes that an endpoint group of the core serves for this capability.
+
+        `function` is the folder of the group. A capability with a handler of its own has none.
+        """
+        return ()
 
 
 class Capabilities:
@@ -140,11 +161,15 @@ class Capabilities:
 
     def wrapped_kinds(self) -> dict[str, WrappedFields]:
         """Return the kinds of items with wrapped secrets of all capabilities."""
-        return {kind: fields for each in self for kind, fields in each.wrapped_kinds().items()}
+        return dict(kind for each in self for kind in each.wrapped_kinds())
 
     def trusted_signers(self) -> list[TrustedSigner]:
         """Return the keys of all capabilities that trust documents name."""
         return [signer for each in self for signer in each.trusted_signers()]
+
+    def routers(self, function: str) -> list[RouteTable]:
+        """Return the routes of all capabilities that the function of an endpoint group serves."""
+        return [router for each in self for router in each.routers(function)]
 
 
 INSTALLED = Capabilities()

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from shared.errors import RescindError
 from shared.model.items import Partition, Table
 from shared.model.records import Record
+
+# Maximum number of identifiers in one call.
+BATCH_MAX: Final = 1000
 
 
 class BatchAction(StrEnum):

@@ -14,6 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs, wiring
+from shared.capabilities import RouteTable
 from shared.errors import NotFound
 from shared.model.outbound import Network
 from shared.ports import Ports
@@ -73,7 +74,7 @@ def add_tracing(app: ASGIApp) -> ASGIApp:
 
 
 def create_app(
-    *routers: APIRouter,
+    *routers: RouteTable,
     ports: Callable[[], Ports] = wiring.from_environment,
     trusted_proxies: Callable[[], Sequence[Network]] = wiring.trusted_proxies,
     work: Work = IN_PLACE,

@@ -11,7 +11,9 @@ from shared.authorizer.formats import strict_json
 from shared.errors import InvalidRequest
 from shared.web.errors import PayloadTooLarge, UnsupportedMediaType
 
+# In bytes; the second is for the calls that name up to 1,000 warrants.
 BODY_MAX: Final = 256 * 1024
+BATCH_BODY_MAX: Final = 1024 * 1024
 
 # JSON is always UTF-8 (RFC 8259, 8.1 and 11), so parameters are ignored.
 _JSON: Final = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)

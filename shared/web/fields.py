@@ -22,6 +22,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from shared.errors import InvalidRequest
 from shared.model import identifiers, text, times
+from shared.model.identifiers import REVOCATION
 
 
 def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
@@ -165,6 +166,9 @@ def is_of(kind: str) -> AfterValidator:
 def sample(kind: str) -> str:
     """Return an identifier of this kind, for examples."""
     return f"svc_{kind}_01kbm4xt3rfz8c5w7y2q9n6d1e"
+
+
+RevocationId = Annotated[str, field("Identifier of the revocation.", **identifier(REVOCATION))]
 
 
 # Padded, with the standard alphabet.

@@ -8,7 +8,7 @@ import pytest
 from shared.errors import Unavailable
 from shared.model.identifiers import token_id
 from shared.operations.fleet import changes
-from tests.functions.batches import MANY, done, revoke
+from tests.functions.batches.calls import MANY, done, revoke
 from tests.functions.fleet import beat, listed, register
 from tests.functions.signing import child, create, move
 from tests.kit.api import Tenant

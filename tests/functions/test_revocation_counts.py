@@ -12,7 +12,7 @@ from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
 from shared.ports import Ports
 from shared.ports.store import Put, VersionIs
-from tests.functions.batches import BATCH, OTHER, done, revoke
+from tests.functions.batches.calls import BATCH, OTHER, done, revoke
 from tests.kit import faults
 from tests.kit.api import Tenant
 from tests.kit.worlds import Clock

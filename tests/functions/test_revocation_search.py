@@ -12,7 +12,7 @@ from shared.model.revocations import shard_of
 from shared.operations.changes import revocation_search, revocations
 from shared.operations.lists import records, wake
 from shared.wiring import identifiers
-from tests.functions.batches import BATCH, MANY, OTHER, done, revoke
+from tests.functions.batches.calls import BATCH, MANY, OTHER, done, revoke
 from tests.functions.bodies import variants
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.intercepted import Call, Intercepted

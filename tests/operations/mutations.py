@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from functions.status_lists import operations as status_lists
 from functions.webhooks import operations as managing
 from shared.model.callers import Caller, Scope
@@ -16,13 +17,7 @@ from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
 from shared.operations.access import api_key_rotation, api_keys, service_accounts, tenant_settings
-from shared.operations.changes import (
-    key_revocation,
-    list_signers,
-    revocation_batches,
-    signing_keys,
-    warrants,
-)
+from shared.operations.changes import key_revocation, list_signers, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering
 from shared.operations.identities import (

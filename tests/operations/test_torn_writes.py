@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model.audit.audit_log import AuditAction
@@ -23,7 +24,7 @@ from shared.operations.access import api_key_creation, api_key_rotation, api_key
 from shared.operations.audit import revocation_counts, sealed_log, sealing
 from shared.operations.base import audit, operation
 from shared.operations.base.idempotency import IdempotentOperation
-from shared.operations.changes import revocation_batches, revocations
+from shared.operations.changes import revocations
 from shared.ports import Ports
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock

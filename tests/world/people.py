@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from functions.batches import operations as revocation_batches
 from shared.authorizer.answers import NoResponse
 from shared.errors import RequestError, RescindError
 from shared.model.callers import Caller
@@ -14,7 +15,6 @@ from shared.model.signing_keys import SigningKeyType
 from shared.operations.changes import (
     key_revocation,
     list_signers,
-    revocation_batches,
     revocations,
     signing_keys,
     srl,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
 from shared.model import revocations, times
@@ -21,7 +22,6 @@ from shared.model.items import Table
 from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.operations.audit import sealed_log as served
 from shared.operations.audit import sealing, statements
-from shared.operations.changes import revocation_batches
 from shared.operations.changes import revocations as api
 from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery

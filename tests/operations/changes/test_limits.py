@@ -5,12 +5,13 @@ from functools import partial
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from shared.errors import InsufficientScope
 from shared.model.callers import Caller, RoleLimits
 from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.signing_keys import SigningKeyType
 from shared.model.warrant_format import WarrantFormat
-from shared.operations.changes import key_revocation, revocation_batches, signing_keys, warrants
+from shared.operations.changes import key_revocation, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
 from shared.ports import Ports
 from tests.kit.tenants import Tenant

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from shared.errors import ApprovalRequired, InsufficientScope
 from shared.model.callers import Caller, Scope
 from shared.model.identities.approvals import ProtectedAction, ProtectedActions, protected_address
 from shared.model.revocation_batches import BatchAction, BatchOutcome, BatchRequest
 from shared.model.tenants import SettingsChange, UnrevokePolicy
 from shared.operations.access import tenant_settings
-from shared.operations.changes import revocation_batches, revocations
+from shared.operations.changes import revocations
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.tenants import Tenant

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from functions.batches import manifests as unrevoke_manifests
+from functions.batches import operations as revocation_batches
 from shared.errors import ApprovalRequested, ApprovalRequired, InvalidRequest, Unavailable
 from shared.model import unrevoke_manifests as model
 from shared.model.audit import audit_log
@@ -16,7 +18,7 @@ from shared.model.identities.approvals import ProtectedAction, ProtectedActions,
 from shared.model.revocation_batches import BatchAction, BatchOutcome, BatchRequest
 from shared.model.revocations import Revocation, record_address, shard_number
 from shared.model.unrevoke_manifests import UnrevokeManifest
-from shared.operations.changes import revocation_batches, revocations, unrevoke_manifests
+from shared.operations.changes import revocations
 from shared.operations.identities import approvals
 from shared.ports import Ports
 from shared.ports.store import Expect, Put

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from functions.status_lists.records import signer_address
 from shared.errors import PreconditionFailed
 from shared.model import revocations as revocation_model
@@ -34,7 +35,6 @@ from shared.model.tenants import (
 from shared.operations.base import tenants
 from shared.operations.base.effects import find_actions
 from shared.operations.base.guard import PolicyAsked, UnguardedWrite, guard_writes
-from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 from tests.kit.faults import Script, scripted

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, JsonValue
 
-from functions.revocations.batch_schemas import BatchId, OneRevocation, RevocationChanges
-from functions.revocations.schemas import RevocationId
+from functions.batches.schemas import BatchId, OneRevocation, RevocationChanges
 from shared.errors import InvalidRequest
 from shared.model.identifiers import BATCH, MANIFEST, PERSON, REVOCATION
 from shared.model.revocation_batches import BatchOutcome
@@ -17,6 +16,7 @@ from shared.web.fields import (
     Reason,
     RecordBody,
     RequestBody,
+    RevocationId,
     WarrantId,
     example,
     field,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from functions.search import operations as search
 from shared.model.callers import Scope
-from shared.operations.fleet import search
-from tests.functions.batches import revoke
+from tests.functions.batches.calls import revoke
 from tests.functions.fleet import register
 from tests.functions.signing import create
 from tests.kit.api import Client, Tenant

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from functions.batches import operations as revocation_batches
 from shared.errors import DataCorrupt, InvalidRequest, NotFound
 from shared.model import times
 from shared.model import unrevoke_manifests as model
@@ -25,7 +26,6 @@ from shared.model.unrevoke_manifests import ManifestPart, Member, UnrevokeManife
 from shared.operations.base import allowance
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page
-from shared.operations.changes import revocation_batches
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes.revocation_search import revocations_of_batch
 from shared.ports import Ports

@@ -6,10 +6,10 @@ from typing import Annotated, Self
 from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
 
-from functions.revocations.schemas import BATCH_MAX
 from shared.errors import InvalidRequest
 from shared.model.identifiers import BATCH, REVOCATION
 from shared.model.revocation_batches import (
+    BATCH_MAX,
     BatchAction,
     BatchOutcome,
     BatchRequest,

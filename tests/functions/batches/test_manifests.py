@@ -9,7 +9,7 @@ from shared.model import unrevoke_manifests as model
 from shared.model.callers import Scope
 from shared.model.identities.roles import Role
 from shared.operations.identities import roles
-from tests.functions.batches import (
+from tests.functions.batches.calls import (
     BATCH,
     MANY,
     OTHER,

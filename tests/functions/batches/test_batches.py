@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from functions.batches import operations as revocation_batches
 from shared.errors import Unavailable
 from shared.model import revocations, warrants
 from shared.model.callers import Scope
@@ -18,11 +19,10 @@ from shared.model.revocation_batches import BatchAction, BatchRequest, BatchResu
 from shared.model.revocations import Revocation
 from shared.model.text import REASON_MAX
 from shared.operations.base import counters, operation
-from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.functions import signing
-from tests.functions.batches import (
+from tests.functions.batches.calls import (
     BATCH,
     MANY,
     OTHER,

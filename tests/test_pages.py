@@ -5,6 +5,7 @@ import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,25 @@ def test_rules_stand_in_the_specification() -> None:
     """F1350b: No page beside the specification says what another party must do."""
     rule = re.compile(r"^.*\bmust\b.*$", re.IGNORECASE | re.MULTILINE)
     assert [(name, line) for name, text in _guides() for line in rule.findall(text)] == []
+
+
+def _members(value: object) -> set[str]:
+    """The names of all members of a JSON value."""
+    if isinstance(value, dict):
+        return {*value, *chain.from_iterable(map(_members, value.values()))}
+    return set().union(*map(_members, value)) if isinstance(value, list) else set()
+
+
+def test_examples_have_the_members_of_the_api() -> None:
+    """Each example in JSON has only members that the API document names."""
+    document = (ROOT / "docs" / "openapi.json").read_text(encoding="utf-8")
+    # The reference to a status list, which is in the issuer's credential.
+    named = {"idx", "status_list"}.union(re.findall(r'"(\w+)": \{', document))
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in re.findall(
+            r"^```json\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            assert _members(json.loads(block.replace("…", ""))) <= named, page.name
 
 
 def test_the_words_have_the_names_of_the_code() -> None:

@@ -164,7 +164,7 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
     if (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in srls):
         raise InvalidSettings(
             f"{database} is missing or empty: the data is lost or incomplete.",
-            f"{folder} has an admin key, or lists that were published, of lost records.",
+            f"{folder} contains an admin key or published SRLs, but not their records.",
             "Restore svc.db from a backup, then run: rescind recover (docs/restore.md).",
             "To begin a new service instead, choose another folder.",
         )

@@ -80,7 +80,7 @@ class JournalRecord:
         # Entries are in the order of their sequences, up to `Sequence`.
         rising([*(FeedEntry.decode(each).sequence for each in entries), sequence + 1], "Entries")
         if len(ends) != len(entries):
-            raise MalformedBytes("Ends must have one for each entry")
+            raise MalformedBytes("Ends must contain one item per entry")
         return cls(
             member(members, "Tenant", str),
             number(members, "Number"),

@@ -107,7 +107,7 @@ def queue_from_environment() -> MessageQueue:
     uri = settings(os.environ).queue
     if uri is None:
         raise InvalidSettings("RESCIND_QUEUE is not set; set it to sqs:…")
-    from shared.adapters import sqs
+    from shared.adapters.aws import sqs
 
     return sqs.SqsQueue(sqs.connect, url=uri.location)
 
@@ -140,10 +140,10 @@ def audit_sink_from_environment() -> AuditSink | None:
     if uri is None:
         return None
     if uri.scheme == "file":
-        from shared.adapters import files
+        from shared.adapters.local import files
 
         return files.FileSink(Path(uri.location))
-    from shared.adapters import s3
+    from shared.adapters.aws import s3
 
     return s3.S3Sink(s3.connect, bucket=uri.location)
 
@@ -267,7 +267,7 @@ def assemble(settings: Settings) -> Ports:
 
 def create_master_key(file: Path) -> None:
     """Create the wrapping key of this machine. Raises `InvalidSettings` if the file exists."""
-    from shared.adapters import file_sealer
+    from shared.adapters.local import file_sealer
 
     file_sealer.FileSealer.create(file)
 
@@ -294,7 +294,7 @@ def is_root_encrypted(place: str) -> bool:
 
     Raises `InvalidSettings`.
     """
-    from shared.adapters import file_root
+    from shared.adapters.local import file_root
 
     scheme, _, location = place.partition(":")
     if location and scheme in _ROOTS:
@@ -304,21 +304,21 @@ def is_root_encrypted(place: str) -> bool:
 
 def read_passphrase(file: Path) -> bytes:
     """Return the first line of a file that only its owner can use. Raises `InvalidSettings`."""
-    from shared.adapters import file_root
+    from shared.adapters.local import file_root
 
     return file_root.read_passphrase(file)
 
 
 def create_root(file: Path, passphrase: bytes | None = None) -> RootSigner:
     """Create a root key, and return it. Raises `InvalidSettings` if the file exists."""
-    from shared.adapters import file_root
+    from shared.adapters.local import file_root
 
     return file_root.FileRoot.create(file, passphrase=passphrase)
 
 
 def blobs_in(folder: Path) -> BlobStore:
     """Return the blob store in a folder on this machine. Raises `Unavailable`."""
-    from shared.adapters import filesystem
+    from shared.adapters.local import filesystem
 
     return filesystem.FileBlobs(folder)
 
@@ -358,7 +358,8 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
 
 
 def _sqlite(file: str, stack: ExitStack) -> Records:
-    from shared.adapters import sqlite, sqlite_buckets, stored_usage
+    from shared.adapters import stored_usage
+    from shared.adapters.local import sqlite, sqlite_buckets
 
     store = stack.enter_context(closing(sqlite.SqliteStore(file)))
     # In a separate file, so that a request does not wait for writers of the store.
@@ -372,7 +373,8 @@ def _sqlite(file: str, stack: ExitStack) -> Records:
 
 
 def _dynamodb(table_prefix: str, stack: ExitStack) -> Records:
-    from shared.adapters import dynamodb, dynamodb_buckets, threads
+    from shared.adapters import threads
+    from shared.adapters.aws import dynamodb, dynamodb_buckets
 
     client = stack.enter_context(closing(dynamodb.connect()))
     # A standby has separate buckets, because its table receives the buckets of the replicated
@@ -389,7 +391,9 @@ def _dynamodb(table_prefix: str, stack: ExitStack) -> Records:
 
 def _postgresql(place: str, stack: ExitStack) -> Records:
     with _extra("postgresql"):
-        from shared.adapters import postgresql, postgresql_buckets, postgresql_database
+        from shared.adapters.postgresql import buckets as postgresql_buckets
+        from shared.adapters.postgresql import database as postgresql_database
+        from shared.adapters.postgresql import store as postgresql
     from shared.adapters import stored_usage, threads
 
     database = postgresql_database.PostgresqlDatabase(
@@ -412,7 +416,7 @@ def store_in(settings: Settings, region: str, *, endpoint: str | None = None) ->
         raise InvalidSettings(
             "RESCIND_STORE does not name DynamoDB tables; only DynamoDB has regions."
         )
-    from shared.adapters import dynamodb
+    from shared.adapters.aws import dynamodb
 
     client = dynamodb.connect(region=region, endpoint_url=endpoint)
     return dynamodb.DynamoStore(client, table_prefix=settings.store.location)
@@ -425,7 +429,8 @@ def create_tables(settings: Settings, *, role: str | None = None) -> None:
     """
     if settings.store.scheme == "postgresql":
         with _extra("postgresql"):
-            from shared.adapters import postgresql_database, postgresql_schema
+            from shared.adapters.postgresql import database as postgresql_database
+            from shared.adapters.postgresql import schema as postgresql_schema
 
         url = f"postgresql:{settings.store.location}"
         postgresql_database.check_url(url)
@@ -445,20 +450,21 @@ def _extra(name: str) -> Iterator[None]:
 
 
 def _s3(bucket: str, _: Store) -> BlobStore:
-    from shared.adapters import s3
+    from shared.adapters.aws import s3
 
     return s3.S3Blobs(_early(s3.connect), bucket=bucket)
 
 
 def _azure(location: str, _: Store) -> BlobStore:
     with _extra("azure"):
-        from shared.adapters import azure
+        from shared.adapters.azure import blobs as azure
 
     return azure.AzureBlobs(location)
 
 
 def _postgresql_blobs(_: str, store: Store) -> BlobStore:
-    from shared.adapters import postgresql, postgresql_blobs
+    from shared.adapters.postgresql import blobs as postgresql_blobs
+    from shared.adapters.postgresql import store as postgresql
 
     if not isinstance(store, postgresql.PostgresqlStore):
         raise InvalidSettings("RESCIND_BLOBS=postgresql: requires RESCIND_STORE=postgresql://…")
@@ -466,31 +472,31 @@ def _postgresql_blobs(_: str, store: Store) -> BlobStore:
 
 
 def _key_file(file: str) -> KeyWrapper:
-    from shared.adapters import file_sealer
+    from shared.adapters.local import file_sealer
 
     return file_sealer.FileSealer(Path(file))
 
 
 def _kms(key_id: str) -> KeyWrapper:
-    from shared.adapters import kms
+    from shared.adapters.aws import kms
 
     return kms.KmsSealer(_early(kms.connect), key_id=key_id)
 
 
 def _vault(location: str) -> KeyWrapper:
-    from shared.adapters import vault
+    from shared.adapters.vault import sealer as vault
 
     return vault.VaultSealer(location, os.environ)
 
 
 def _root_file(file: str, passphrase: bytes | None) -> RootSigner:
-    from shared.adapters import file_root
+    from shared.adapters.local import file_root
 
     return file_root.FileRoot(Path(file), passphrase=passphrase)
 
 
 def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
-    from shared.adapters import kms
+    from shared.adapters.aws import kms
 
     # The ARN of a key contains its region: arn:aws:kms:REGION:…
     region = "".join(key_id.split(":")[3:4]) or None
@@ -498,11 +504,11 @@ def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
 
 
 def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:
-    from shared.adapters.pkcs11_uri import Pkcs11Uri
+    from shared.adapters.pkcs11.uri import Pkcs11Uri
 
     uri = Pkcs11Uri.parse(location)
     with _extra("pkcs11"):
-        from shared.adapters import pkcs11_root
+        from shared.adapters.pkcs11 import root as pkcs11_root
 
     return pkcs11_root.Pkcs11Root(uri)
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from functions.webhooks import dispatch
 from shared import logs
-from shared.adapters import dynamodb, dynamodb_buckets, kms, s3
-from shared.adapters.dynamodb_buckets import DynamoUsage
+from shared.adapters.aws import dynamodb, dynamodb_buckets, kms, s3
+from shared.adapters.aws.dynamodb_buckets import DynamoUsage
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.formats.wire import SignedHead
 from shared.model import trust_bundle

@@ -29,12 +29,12 @@ from functions.webhooks import records as webhooks
 from functions.webhooks.operations import WebhookAndSecret
 from functions.webhooks.records import Webhook
 from functions.webhooks.schemas import WebhookWithSecret
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.kms import KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.local.filesystem import FileBlobs
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import RescindError
 from shared.logs import JsonFormatter
 from shared.model import api_keys, seeds

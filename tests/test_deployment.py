@@ -13,7 +13,7 @@ import pytest
 from infra import data_folder
 from shared import wiring
 from shared.adapters import fenced
-from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.aws.dynamodb_buckets import DynamoBuckets
 from shared.errors import InvalidSettings, ReadOnly, StaleProcess, Unavailable
 from shared.model import deployment as model
 from shared.model.api_keys import usage

@@ -36,7 +36,10 @@ _PLANTED = {
         "shared/operations/lists/decisions.py",
         "import shared.ports.store",
     ),
-    "Only wiring chooses adapters": ("infra/server/timer.py", "import shared.adapters.sqlite"),
+    "Only wiring chooses adapters": (
+        "infra/server/timer.py",
+        "import shared.adapters.local.sqlite",
+    ),
     "The service imports nothing of the client but its formats and its HTTP": (
         "shared/model/times.py",
         "import shared.authorizer.client",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shared import logs
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.filesystem import FileBlobs
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.local.filesystem import FileBlobs
 from shared.errors import DataCorrupt, InvalidApiKey
 from shared.model import api_keys, seeds
 from shared.model.items import Address, Table

@@ -14,7 +14,7 @@ from infra.cli.connections import Connections
 from infra.cli.errors import BadResponse, UsageError
 from infra.cli.profiles import Profile
 from shared.adapters.https import HttpWitnesses
-from shared.adapters.vault import VaultSealer
+from shared.adapters.vault.sealer import VaultSealer
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.outbound import DeliveryOutcome, EventMessage
 from tests.kit.receivers import HOST, Receiver, conversing

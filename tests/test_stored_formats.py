@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.errors import DataCorrupt
 from shared.model import revocations, seeds
 from shared.model.seeds import KeyPurpose

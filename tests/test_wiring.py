@@ -12,14 +12,14 @@ import pytest
 
 from infra import data_folder
 from shared import wiring
-from shared.adapters import s3, sqs
-from shared.adapters.azure import AzureBlobs
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.filesystem import FileBlobs
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.s3 import S3Blobs
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.aws import s3, sqs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.azure.blobs import AzureBlobs
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.local.filesystem import FileBlobs
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
 from shared.model.items import Address, Table

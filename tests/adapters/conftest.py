@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.adapters import dynamodb, kms, s3
+from shared.adapters.aws import dynamodb, kms, s3
 from tests.adapters.answers import Answers, FakeTime, Given
 from tests.kit.aws import pretend_credentials
 

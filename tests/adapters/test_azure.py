@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shared.adapters.azure import AzureBlobs
+from shared.adapters.azure.blobs import AzureBlobs
 from shared.errors import BlobExists, InvalidSettings, Unavailable
 from tests.adapters.answers import FakeTime
 from tests.kit.receivers import Receiver, Script, answer, plainly

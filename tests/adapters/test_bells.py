@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.model import feed
 from shared.model.items import Address, Table
 from shared.model.lists import schedule

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.aws.dynamodb import DynamoStore
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,

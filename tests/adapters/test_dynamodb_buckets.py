@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.aws.dynamodb_buckets import DynamoBuckets
 from shared.errors import DataCorrupt
 from shared.ports.token_buckets import Lease
 from tests.adapters.answers import Answer, Answers, Given, error

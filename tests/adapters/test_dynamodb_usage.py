@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.adapters import dynamodb_buckets
-from shared.adapters.dynamodb_buckets import DynamoUsage
+from shared.adapters.aws import dynamodb_buckets
+from shared.adapters.aws.dynamodb_buckets import DynamoUsage
 from shared.errors import Unavailable
 from shared.ports.token_buckets import UsageDelta
 from tests.adapters.answers import Answer, Answers

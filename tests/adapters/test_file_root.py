@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from shared.adapters.file_root import FileRoot, read_passphrase
+from shared.adapters.local.file_root import FileRoot, read_passphrase
 from shared.errors import InvalidSettings
 
 

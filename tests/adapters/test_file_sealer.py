@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.errors import DataCorrupt, InvalidSettings
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.adapters import files
-from shared.adapters.filesystem import FileBlobs
+from shared.adapters.local import files
+from shared.adapters.local.filesystem import FileBlobs
 from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 from tests.kit.disks import KIB, disk
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.adapters.kms import KmsSealer
+from shared.adapters.aws.kms import KmsSealer
 from shared.errors import DataCorrupt, Unavailable
 from tests.adapters.answers import Answer, Answers, error
 from tests.adapters.kms_outages import OUTAGES

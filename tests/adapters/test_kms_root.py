@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shared import wiring
-from shared.adapters import kms
-from shared.adapters.kms import KmsRoot
+from shared.adapters.aws import kms
+from shared.adapters.aws.kms import KmsRoot
 from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 from tests import aws_local

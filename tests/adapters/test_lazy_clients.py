@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.aws import Lazy
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
-from shared.adapters.sqs import SqsQueue
+from shared.adapters.aws.clients import Lazy
+from shared.adapters.aws.kms import KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.aws.sqs import SqsQueue
 
 
 def test_a_client_is_made_at_its_first_use_and_once() -> None:

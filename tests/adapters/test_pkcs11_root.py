@@ -9,8 +9,8 @@ import pytest
 
 from shared import wiring
 from shared.adapters import verified
-from shared.adapters.pkcs11_root import Pkcs11Root
-from shared.adapters.pkcs11_uri import Pkcs11Uri
+from shared.adapters.pkcs11.root import Pkcs11Root
+from shared.adapters.pkcs11.uri import Pkcs11Uri
 from shared.authorizer.formats import ed25519
 from shared.errors import InvalidSettings, Unavailable
 from tests.kit.hsm import MODULE, Hsm, needs_softhsm, softhsm

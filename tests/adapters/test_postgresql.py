@@ -11,10 +11,11 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from shared.adapters import postgresql_database, postgresql_schema
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_database import PostgresqlDatabase, PostgresqlListener, check_url
+from shared.adapters.postgresql import database as postgresql_database
+from shared.adapters.postgresql import schema as postgresql_schema
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.database import PostgresqlDatabase, PostgresqlListener, check_url
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from shared.model.items import Address, Item, Table
 from shared.model.lists.schedule import mark_address

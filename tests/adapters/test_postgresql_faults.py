@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from shared import wiring
-from shared.adapters import postgresql_schema
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql import schema as postgresql_schema
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.adapters.retries import PATIENCE
 from shared.errors import OutOfSpace, Unavailable
 from shared.model.items import Address, Table

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from infra.cli import __main__ as start
-from shared.adapters import postgresql_schema
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql import schema as postgresql_schema
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.ports.store import ConfigurationProblem
 from tests.infra.commands import Command
 from tests.kit import postgresql

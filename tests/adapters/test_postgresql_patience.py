@@ -9,8 +9,8 @@ import pytest
 from psycopg import pq
 from psycopg_pool import PoolTimeout
 
-from shared.adapters import postgresql_database
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql import database as postgresql_database
+from shared.adapters.postgresql.database import PostgresqlDatabase
 from shared.errors import Unavailable
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_buckets import PostgresqlBuckets
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.buckets import PostgresqlBuckets
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import BlobExists
 from shared.model.items import Address, Partition, Table
 from shared.ports.store import Check, Delete, Expect, Increment, ItemFilter, Put, VersionIs

@@ -6,8 +6,8 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import InvalidSettings
 from shared.model.items import Address, Table
 from shared.ports.store import Expect, Increment

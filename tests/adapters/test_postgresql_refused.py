@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from shared import wiring
-from shared.adapters import postgresql_schema
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql import schema as postgresql_schema
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.items import Address, Table
 from shared.ports.store import Expect, Put

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws.s3 import S3Blobs
 from shared.errors import BlobExists, DataCorrupt, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, FakeTime, Given, Step

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters import sqlite
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local import sqlite
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import DataCorrupt, Unavailable
 from shared.ports.store import Address, Delete, Expect, Increment, Partition, Put, Table, VersionIs
 from tests.kit import sqlite_files
@@ -60,8 +60,8 @@ def test_a_write_outlives_the_process(path: Path) -> None:
     """F02: what a killed process was told is stored is there for the next one."""
     killed = f"""
 import os
-from shared.adapters import sqlite
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local import sqlite
+from shared.adapters.local.sqlite import SqliteStore
 from shared.ports.store import Expect, Address, Put, Table
 address = Address(Table.KEYS, "t1", "settings")
 SqliteStore({str(path)!r}).write(Put(address, {{"n": 1}}, Expect.ABSENT))
@@ -76,8 +76,8 @@ def test_a_write_cut_off_is_undone(path: Path, store: SqliteStore) -> None:
     """F01: a process killed in the middle of a write leaves nothing of it, and no lock."""
     killed = f"""
 import os
-from shared.adapters import sqlite
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local import sqlite
+from shared.adapters.local.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store._database.connection.execute("BEGIN IMMEDIATE")
 insert = "INSERT INTO keys VALUES ('t1', 'settings', '{{}}', 0, NULL)"
@@ -96,8 +96,8 @@ os._exit(0)
 def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""
-from shared.adapters import sqlite
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local import sqlite
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import PreconditionFailed
 from shared.ports.store import Expect, Increment, Address, Put, Table, VersionIs
 store = SqliteStore({str(path)!r})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.ports.store import Address, Expect, ItemFilter, Partition, Put, Table
 
 PARTITION = Partition(Table.AUDIT, "t1#2026-11")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.local.sqlite_buckets import SqliteBuckets
 from shared.errors import DataCorrupt
 from tests.kit.processes import figures_of
 
@@ -39,7 +39,7 @@ def test_a_lease_waits_for_no_disk_and_a_write_still_does(
 def test_processes_lease_no_more_than_there_is(path: Path) -> None:
     """F32: processes that lease from one bucket at once get all its tokens, and not one more."""
     program = f"""
-from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.local.sqlite_buckets import SqliteBuckets
 buckets = SqliteBuckets({str(path)!r})
 leased = 0
 while granted := buckets.lease("t1", 7, now={NOW}).granted:

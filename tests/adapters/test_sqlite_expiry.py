@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.ports.store import Address, Delete, Expect, Put, Table, VersionIs
 
 ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_schema import FORMAT
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.local.sqlite_schema import FORMAT
 from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,

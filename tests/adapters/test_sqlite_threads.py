@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.model.items import Address, Table
 from shared.ports.store import Expect, Put

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from shared.adapters import sqs
-from shared.adapters.sqs import SqsQueue
+from shared.adapters.aws import sqs
+from shared.adapters.aws.sqs import SqsQueue
 from shared.errors import InvalidSettings, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, FakeTime, Step, error

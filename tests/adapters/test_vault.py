@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.vault import VaultSealer
+from shared.adapters.vault.sealer import VaultSealer
 from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from tests.kit.receivers import Receiver, Script, answer, plainly
 

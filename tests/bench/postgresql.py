@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import psycopg
 
-from shared.adapters.filesystem import FileBlobs
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.filesystem import FileBlobs
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.model.items import Partition, Table
 from shared.ports.blobs import BlobStore
 from shared.ports.store import Expect, Put, Store

@@ -10,7 +10,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from infra import data_folder
-from shared.adapters.sqlite_schema import encode_item
+from shared.adapters.local.sqlite_schema import encode_item
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.items import Address, Partition, Table

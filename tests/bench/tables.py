@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from shared.adapters.dynamodb_items import encode_address, encode_item
+from shared.adapters.aws.dynamodb_items import encode_address, encode_item
 from shared.model.items import Address, Item, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import Store

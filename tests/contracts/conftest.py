@@ -24,24 +24,24 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from shared.adapters import sqs
-from shared.adapters.azure import AzureBlobs
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
-from shared.adapters.file_root import FileRoot
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsRoot, KmsSealer
-from shared.adapters.pkcs11_root import Pkcs11Root
-from shared.adapters.pkcs11_uri import Pkcs11Uri
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_buckets import PostgresqlBuckets
-from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.adapters.s3 import S3Blobs
-from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.adapters.sqs import SqsQueue
+from shared.adapters.aws import sqs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.dynamodb_buckets import DynamoBuckets, DynamoUsage
+from shared.adapters.aws.kms import KmsRoot, KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.aws.sqs import SqsQueue
+from shared.adapters.azure.blobs import AzureBlobs
+from shared.adapters.local.file_root import FileRoot
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.local.filesystem import FileBlobs
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.local.sqlite_buckets import SqliteBuckets
+from shared.adapters.pkcs11.root import Pkcs11Root
+from shared.adapters.pkcs11.uri import Pkcs11Uri
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.buckets import PostgresqlBuckets
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.ports.blobs import BlobStore
 from shared.ports.one_machine import LinkedBlobs

@@ -26,8 +26,8 @@ import pytest
 import requests
 from botocore.session import get_session
 
-from shared.adapters import aws, dynamodb, kms, s3, sqs
-from shared.adapters.vault import VaultSealer
+from shared.adapters.aws import clients, dynamodb, kms, s3, sqs
+from shared.adapters.vault.sealer import VaultSealer
 from tests.kit.aws import create_tables, pretend_credentials, stack, table_prefix
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Cloud:
             if not {"AWS_ACCESS_KEY_ID", "AWS_PROFILE"} & os.environ.keys():
                 pretend_credentials(environment)
             # The session in use may hold the credentials of another test.
-            environment.setattr(aws, "_session", get_session)
+            environment.setattr(clients, "_session", get_session)
             return connect(endpoint_url=address(service))
 
 

@@ -10,9 +10,9 @@ import pytest
 import requests
 from botocore.session import get_session
 
-from shared.adapters import aws, s3
-from shared.adapters.azure import AzureBlobs
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws import clients, s3
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.azure.blobs import AzureBlobs
 from shared.ports.blobs import BlobStore
 from tests.engines.clouds import container
 from tests.engines.programs import azurite, ministack, s3rver
@@ -48,7 +48,7 @@ def _azure() -> Iterator[BlobStore]:
 @contextmanager
 def _s3(settings: dict[str, str], environment: pytest.MonkeyPatch) -> Iterator[BlobStore]:
     # The session in use may hold the credentials of another test.
-    environment.setattr(aws, "_session", get_session)
+    environment.setattr(clients, "_session", get_session)
     client = s3.connect(endpoint_url=settings["RESCIND_TEST_S3_ENDPOINT"])
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     yield S3Blobs(lambda: client, bucket=BUCKET)

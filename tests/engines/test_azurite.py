@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shared.adapters.azure import AzureBlobs
+from shared.adapters.azure.blobs import AzureBlobs
 from shared.adapters.retries import RetryPolicy
 from shared.errors import Unavailable
 from tests.engines.clouds import container

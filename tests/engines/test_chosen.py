@@ -1,11 +1,11 @@
 """The API tests are where they say they are."""
 
-from shared.adapters.azure import AzureBlobs
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.kms import KmsSealer
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.kms import KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.azure.blobs import AzureBlobs
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.ports import Ports
 from tests.engines.clouds import address
 from tests.engines.worlds import ON

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from shared.adapters.vault import VaultSealer
+from shared.adapters.vault.sealer import VaultSealer
 from shared.errors import DataCorrupt, Unavailable
 from tests.engines.programs import openbao
 from tests.kit.processes import ROOT

@@ -18,15 +18,15 @@ from typing import Final
 import pytest
 from moto import mock_aws
 
-from shared.adapters.azure import AzureBlobs
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.adapters.kms import KmsSealer
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_buckets import PostgresqlBuckets
-from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.dynamodb_buckets import DynamoBuckets
+from shared.adapters.aws.kms import KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.azure.blobs import AzureBlobs
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.buckets import PostgresqlBuckets
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.adapters.threads import ThreadedGather
 from shared.ports import Ports

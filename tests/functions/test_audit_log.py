@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters import sqlite, sqlite_schema
+from shared.adapters.local import sqlite, sqlite_schema
 from shared.model.audit.audit_log import SHARDS, AuditAction, EntryFilters
 from shared.model.callers import Scope
 from shared.operations.audit import audit_log

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.model.callers import Scope
 from shared.model.identifiers import WARRANT
 from shared.operations.audit import sealing

@@ -15,7 +15,7 @@ from functions.srl_publication.handler import handler as publish
 from functions.srl_schedule.handler import handler
 from infra import data_folder
 from shared import wiring
-from shared.adapters import sqs
+from shared.adapters.aws import sqs
 from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from shared.model.callers import Scope
 from shared.model.lists.schedule import OutboxMark, PublicationDeadline, warrant_mark_address

@@ -87,20 +87,20 @@ def tree(tmp_path: Path) -> Path:
 
 def test_every_module_can_be_imported_from_the_artefact_alone(artefact: Artefact) -> None:
     """A fresh interpreter with the artefact and Python's library imports handlers and adapters."""
-    assert {"functions.srl.handler", "shared.adapters.s3"} <= set(MODULES)
+    assert {"functions.srl.handler", "shared.adapters.aws.s3"} <= set(MODULES)
     imports = "".join(f"import {module}\n" for module in MODULES)
     assert _run(artefact, imports) == ""
 
 
 def test_a_client_of_every_service_in_use_can_be_made(artefact: Artefact) -> None:
     """botocore finds in the artefact the description of each service that an adapter names."""
-    adapters = "".join(path.read_text() for path in ROOT.glob("shared/adapters/*.py"))
-    services = set(re.findall(r'aws\.connect\(\s*"(\w+)"', adapters))
+    adapters = "".join(path.read_text() for path in ROOT.glob("shared/adapters/aws/*.py"))
+    services = set(re.findall(r'clients\.connect\(\s*"(\w+)"', adapters))
     assert services == build.SERVICES
     connects = "".join(
         f"connect({name!r}, region='eu-west-1', endpoint_url=None)\n" for name in services
     )
-    assert _run(artefact, f"from shared.adapters.aws import connect\n{connects}") == ""
+    assert _run(artefact, f"from shared.adapters.aws.clients import connect\n{connects}") == ""
 
 
 def test_a_client_calls_the_address_that_it_would_call_otherwise(artefact: Artefact) -> None:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from shared import wiring
-from shared.adapters.postgresql_database import check_url
+from shared.adapters.postgresql.database import check_url
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer
 from tests.kit.processes import HOST, ROOT, answers, free_port

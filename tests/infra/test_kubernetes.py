@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from shared import wiring
-from shared.adapters.postgresql_database import check_url
+from shared.adapters.postgresql.database import check_url
 from tests.kit.processes import ROOT
 
 _BASE: Final = ROOT / "infra/kubernetes"

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from infra import backup, data_folder
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import InvalidSettings
 from shared.model.items import Table
 from shared.operations.operator import onboarding

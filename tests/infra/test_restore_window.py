@@ -14,12 +14,12 @@ import pytest
 from starlette.requests import Request
 
 from infra.server.ops import Health
-from shared.adapters import postgresql_schema
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.postgresql import schema as postgresql_schema
+from shared.adapters.postgresql.blobs import PostgresqlBlobs
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import InvalidApiKey
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_keys

@@ -11,7 +11,7 @@ from infra.cli.operator import setup
 from infra.cli.output import Output
 from infra.server.places import StoreSource
 from shared import wiring
-from shared.adapters.file_root import FileRoot
+from shared.adapters.local.file_root import FileRoot
 from shared.errors import InvalidSettings
 from shared.operations.base import tenants
 from shared.operations.operator import onboarding

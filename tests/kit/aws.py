@@ -24,11 +24,11 @@ from moto import mock_aws
 from moto.kms.utils import generate_private_key
 from yaml.constructor import SafeConstructor
 
-from shared.adapters import dynamodb, kms, s3, sqs
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws import dynamodb, kms, s3, sqs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.dynamodb_buckets import DynamoBuckets, DynamoUsage
+from shared.adapters.aws.kms import KmsSealer
+from shared.adapters.aws.s3 import S3Blobs
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.kit import moto_requests

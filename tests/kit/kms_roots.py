@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from shared.adapters import aws
+from shared.adapters.aws import clients
 
 ROOT: Final = Ed25519PrivateKey.from_private_bytes(bytes([7]) * 32)
 
@@ -24,7 +24,7 @@ class _Stream(io.BytesIO):
 @contextmanager
 def signing() -> Iterator[None]:
     """Let the clients of KMS that are made inside sign with `ROOT`, whatever key they name."""
-    session = aws._session()
+    session = clients._session()
     answers: dict[str, Any] = {"GetPublicKey": _public_key, "Sign": _signature}
     for operation, answer in answers.items():
         session.register(f"before-send.kms.{operation}", answer)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import psycopg
 
-from shared.adapters import postgresql_schema
+from shared.adapters.postgresql import schema as postgresql_schema
 from shared.operations.operator import doctor
 from shared.ports import Ports
 from tests.kit.processes import HOST, children, free_port

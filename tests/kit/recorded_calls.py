@@ -17,7 +17,7 @@ import pytest
 from botocore.loaders import Loader, create_loader
 from botocore.session import get_session
 
-from shared.adapters import aws
+from shared.adapters.aws import clients
 from tests.kit.aws import FUNCTIONS, REGION, STAGE, template
 
 ACCOUNT: Final = "123456789012"
@@ -65,7 +65,7 @@ def recording(needed: set[Permission]) -> Iterator[None]:
     session.register_component("data_loader", _loader())
     session.register("provide-client-params", note)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aws, "_session", lambda: session)
+        patch.setattr(clients, "_session", lambda: session)
         yield
 
 

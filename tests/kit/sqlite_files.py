@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from shared.adapters.sqlite_schema import compute_checksum
+from shared.adapters.local.sqlite_schema import compute_checksum
 from shared.ports.store import Address, Table
 
 

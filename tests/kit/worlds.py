@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from shared.adapters.file_root import FileRoot
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.filesystem import FileBlobs
-from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.local.file_root import FileRoot
+from shared.adapters.local.file_sealer import FileSealer
+from shared.adapters.local.filesystem import FileBlobs
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.local.sqlite_buckets import SqliteBuckets
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.ports import Ports
 from shared.wiring import identifiers

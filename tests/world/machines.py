@@ -18,7 +18,7 @@ from infra.server.leader import RENEW_SECONDS, LeaderElection, StoreLease
 from infra.server.sealing import Sealing
 from infra.server.timer import Scheduler
 from infra.server.trust import TrustKeeper
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.authorizer import events
 from shared.authorizer.answers import Response

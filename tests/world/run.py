@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from unittest.mock import patch
 
 from functions.feed import handler as feed_endpoints
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.model.deployment import SCHEMA
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.file_root import FileRoot
+from shared.adapters.local.file_root import FileRoot
 from shared.authorizer.formats.members import to_base64
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import LocalServer, local_server

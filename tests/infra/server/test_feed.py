@@ -15,8 +15,8 @@ import pytest
 from infra import data_folder
 from infra.server import waits
 from infra.server.feed import FeedPublisher
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import Unavailable
 from shared.model.tenants import settings_address
 from shared.operations.lists import in_force, publication

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infra.server import leader
 from infra.server.leader import LAPSE_SECONDS, RENEW_SECONDS, LeaderElection, StoreLease
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.model.deployment import LEADER_ADDRESS
 from shared.ports import Ports
@@ -167,9 +167,10 @@ def test_on_one_machine_the_kernel_tells(tmp_path: Path) -> None:
     path = str(tmp_path / "svc.db")
     with closing(SqliteStore(path)) as store:
         ours = leader.lease(store)
-        program = "import sys; from infra.server import leader; from shared.adapters.sqlite import"
-        program += " SqliteStore; print(leader.lease(SqliteStore(sys.argv[1])).take(wants=True),"
-        program += " flush=True); sys.stdin.read()"
+        program = "import sys; from infra.server import leader;"
+        program += " from shared.adapters.local.sqlite import SqliteStore;"
+        program += " print(leader.lease(SqliteStore(sys.argv[1])).take(wants=True), flush=True);"
+        program += " sys.stdin.read()"
         with subprocess.Popen(
             [sys.executable, "-c", program, path],
             stdin=subprocess.PIPE,

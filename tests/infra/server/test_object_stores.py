@@ -11,7 +11,7 @@ import pytest
 from botocore.session import get_session
 
 from shared import wiring
-from shared.adapters import aws
+from shared.adapters.aws import clients
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from tests.engines.clouds import Cloud, container
@@ -29,7 +29,7 @@ def _s3(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[dict[str, str
     with ministack(folder) as settings, ExitStack() as stack:
         _set(environment, settings)
         # The session in use may hold the credentials of another test.
-        environment.setattr(aws, "_session", get_session)
+        environment.setattr(clients, "_session", get_session)
         bucket = stack.enter_context(Cloud().bucket())
         endpoint = settings["RESCIND_TEST_S3_ENDPOINT"]
         yield settings | {"AWS_ENDPOINT_URL_S3": endpoint, "RESCIND_BLOBS": f"s3:{bucket}"}

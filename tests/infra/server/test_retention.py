@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.server.timer import Retention
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.model.audit.audit_log import month
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings

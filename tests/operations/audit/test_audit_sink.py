@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shared import wiring
-from shared.adapters.files import FileSink
-from shared.adapters.s3 import S3Sink
+from shared.adapters.aws.s3 import S3Sink
+from shared.adapters.local.files import FileSink
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.audit import head
 from shared.model.audit.audit_log import AuditAction

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from shared.adapters.filesystem import FileBlobs
+from shared.adapters.local.filesystem import FileBlobs
 from shared.errors import DataCorrupt, OutOfSpace, Unavailable
 from shared.model import feed as feed_model
 from shared.model.audit.audit_log import AuditAction

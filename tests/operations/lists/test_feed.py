@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
 from shared.authorizer.policy import RejectionReason, ResponseRejectedError

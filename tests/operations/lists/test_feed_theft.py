@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState, follow

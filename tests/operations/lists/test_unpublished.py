@@ -11,7 +11,7 @@ from functions.webhooks.records import TURNS as WEBHOOK_TURNS
 from functions.webhooks.records import DispatchMarker
 from infra.server.feed import FeedPublisher
 from infra.server.sealing import Sealing
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
 from shared.model.items import Address, Partition
 from shared.model.lists import schedule as schedule_model
 from shared.model.lists.schedule import signers_marks, warrant_mark_address

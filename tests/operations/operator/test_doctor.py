@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.file_sealer import FileSealer
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.aws.dynamodb import DynamoStore
+from shared.adapters.aws.s3 import S3Blobs
+from shared.adapters.local.file_sealer import FileSealer
 from shared.errors import Unavailable
 from shared.model import tenants
 from shared.model.items import Table

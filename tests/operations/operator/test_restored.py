@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.aws.dynamodb import DynamoStore
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports

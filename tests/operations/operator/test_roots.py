@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.file_root import FileRoot
+from shared.adapters.local.file_root import FileRoot
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState

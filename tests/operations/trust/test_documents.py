@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.file_sealer import FileSealer
+from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import DataCorrupt, TrustUnsigned
 from shared.model import seeds

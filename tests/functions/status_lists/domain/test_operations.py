@@ -13,9 +13,9 @@ import pytest
 from functions.status_lists import operations as status_lists
 from functions.status_lists.operations import Allocation
 from functions.status_lists.records import SIZE, StatusList, signer_address
-from shared.adapters.postgresql import PostgresqlStore
-from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import DataCorrupt, NotFound
 from shared.operations.base import seals
 from shared.operations.operator import moving

@@ -14,7 +14,7 @@ import pytest
 from infra import data_folder
 from infra.cli.operator import failover
 from shared import wiring
-from shared.adapters import dynamodb
+from shared.adapters.aws import dynamodb
 from shared.errors import ReadOnly
 from shared.model.items import Table
 from shared.operations.base import operation

@@ -10,9 +10,9 @@ import pytest
 
 from infra.cli.drafts import Draft, merge
 from infra.cli.errors import UsageError
-from shared.adapters.file_root import FileRoot
-from shared.adapters.pkcs11_root import Pkcs11Root
-from shared.adapters.pkcs11_uri import Pkcs11Uri
+from shared.adapters.local.file_root import FileRoot
+from shared.adapters.pkcs11.root import Pkcs11Root
+from shared.adapters.pkcs11.uri import Pkcs11Uri
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.following import TrustState, follow

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from shared.adapters.links import KEY_BYTES, SignedUrls
-from shared.adapters.postgresql_database import (
+from shared.adapters.local.links import KEY_BYTES, SignedUrls
+from shared.adapters.postgresql.database import (
     BEGUN,
     PooledConnection,
     PostgresqlDatabase,

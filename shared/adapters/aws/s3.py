@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from shared.adapters import aws
-from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
+from shared.adapters.aws import clients
+from shared.adapters.aws.clients import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, DataCorrupt, Unavailable
@@ -33,8 +33,8 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3
     style = "path" if own else "virtual"
     if not (own or region):
         # Without a region, botocore would use the region of the global name.
-        aws.check_region()
-    client: S3Client = aws.connect(
+        clients.check_region()
+    client: S3Client = clients.connect(
         "s3",
         region=region,
         endpoint_url=endpoint_url,

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from shared.adapters import files
+from shared.adapters.local import files
 from shared.adapters.preconditions import check_signed
 from shared.errors import InvalidSettings
 

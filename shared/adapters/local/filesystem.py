@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
-from shared.adapters import files
-from shared.adapters.links import KEY_BYTES, SignedUrls
+from shared.adapters.local import files
+from shared.adapters.local.links import KEY_BYTES, SignedUrls
 from shared.adapters.preconditions import check_blob_name
 from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 

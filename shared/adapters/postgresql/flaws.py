@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.adapters.postgresql_schema import NEWEST_MAJOR, SETTINGS
+from shared.adapters.postgresql.database import PostgresqlDatabase
+from shared.adapters.postgresql.schema import NEWEST_MAJOR, SETTINGS
 from shared.ports.store import ConfigurationProblem
 
 # The required values that prevent data loss after a machine crash or a disk error.

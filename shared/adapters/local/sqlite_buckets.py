@@ -6,7 +6,7 @@ separate file, so a request does not wait for a write of the store either.
 
 from typing import Final
 
-from shared.adapters.sqlite_database import Database
+from shared.adapters.local.sqlite_database import Database
 from shared.model.records import integer
 from shared.ports.token_buckets import Lease, grant
 

@@ -13,9 +13,10 @@ from typing import Final
 
 import cbor2
 
-from shared.adapters import postgresql_database, postgresql_flaws
-from shared.adapters.postgresql_database import (
+from shared.adapters.postgresql import flaws
+from shared.adapters.postgresql.database import (
     BEGUN,
+    NOTIFY,
     Parameters,
     PooledConnection,
     PostgresqlDatabase,
@@ -124,7 +125,7 @@ class PostgresqlStore:
 
     def flaws(self) -> Iterator[ConfigurationProblem]:
         """Yield the problems of the database configuration. Raises `Unavailable`."""
-        return postgresql_flaws.flaws(self.database)
+        return flaws.flaws(self.database)
 
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if it does not exist. Raises `Unavailable`."""
@@ -262,7 +263,7 @@ class PostgresqlStore:
         token = uuid.uuid4()
         has_news = any(schedule.is_mark(each.address) for each in changes)
         # In the same transaction, notifications would make all commits wait for each other.
-        next_statement = postgresql_database.NOTIFY if has_news else None
+        next_statement = NOTIFY if has_news else None
 
         def attempt(connection: PooledConnection) -> None:
             """Apply the changes in one transaction, unless an earlier attempt has."""

@@ -22,8 +22,8 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from shared.adapters import postgresql_schema
-from shared.adapters.bells import FileNotifier
+from shared.adapters.local.bells import FileNotifier
+from shared.adapters.postgresql import schema
 from shared.adapters.retries import PATIENCE
 from shared.authorizer.http1 import is_here
 from shared.errors import InvalidSettings, OutOfSpace, Unavailable
@@ -149,7 +149,7 @@ class PostgresqlDatabase:
         if not is_known:
             try:
                 with psycopg.connect(url, connect_timeout=4) as connection:
-                    postgresql_schema.check(connection)
+                    schema.check(connection)
                     if prepare:
                         _check_prepared(connection)
             except psycopg.Error as error:

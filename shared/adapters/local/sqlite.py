@@ -14,11 +14,18 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Final, TypeAlias, TypeVar
 
-from shared.adapters import sqlite_schema
-from shared.adapters.bells import FileNotifier
+from shared.adapters.local import sqlite_schema
+from shared.adapters.local.bells import FileNotifier
+from shared.adapters.local.sqlite_database import MEMORY, Database
+from shared.adapters.local.sqlite_schema import (
+    INDEXED,
+    IS_ENTRY,
+    IS_REMOVED,
+    column,
+    from_row,
+    to_row,
+)
 from shared.adapters.preconditions import apply_increment, check_write, is_met
-from shared.adapters.sqlite_database import MEMORY, Database
-from shared.adapters.sqlite_schema import INDEXED, IS_ENTRY, IS_REMOVED, column, from_row, to_row
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model.audit import audit_log
 from shared.ports.one_machine import CommitKind, Listener

@@ -14,8 +14,14 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from shared.adapters import aws, verified
-from shared.adapters.aws import Lazy, code_of, reject_truncated_responses, translating_errors
+from shared.adapters import verified
+from shared.adapters.aws import clients
+from shared.adapters.aws.clients import (
+    Lazy,
+    code_of,
+    reject_truncated_responses,
+    translating_errors,
+)
 from shared.adapters.preconditions import check_context, check_secret, check_signed
 from shared.errors import DataCorrupt, Unavailable
 
@@ -28,7 +34,7 @@ _NOT_OURS = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KMSClient:
     """Return a client. Both arguments default to the AWS settings of the process."""
-    client: KMSClient = aws.connect("kms", region=region, endpoint_url=endpoint_url)
+    client: KMSClient = clients.connect("kms", region=region, endpoint_url=endpoint_url)
     return client
 
 

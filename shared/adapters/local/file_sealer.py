@@ -13,7 +13,7 @@ import cbor2
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from shared.adapters import files
+from shared.adapters.local import files
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import DataCorrupt, InvalidSettings
 

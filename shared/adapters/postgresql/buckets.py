@@ -5,7 +5,7 @@ A crash of the database empties the table. All buckets are then full.
 
 from typing import Final
 
-from shared.adapters.postgresql_database import (
+from shared.adapters.postgresql.database import (
     PooledConnection,
     PostgresqlDatabase,
     execute_pipelined,

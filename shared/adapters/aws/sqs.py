@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from shared.adapters import aws
-from shared.adapters.aws import Lazy, reject_truncated_responses, translating_errors
+from shared.adapters.aws import clients
+from shared.adapters.aws.clients import Lazy, reject_truncated_responses, translating_errors
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import Unavailable
 
@@ -20,7 +20,7 @@ _MOST_IN_A_BATCH = 10
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQSClient:
     """Return a client. Both arguments default to the AWS settings of the process."""
-    client: SQSClient = aws.connect("sqs", region=region, endpoint_url=endpoint_url)
+    client: SQSClient = clients.connect("sqs", region=region, endpoint_url=endpoint_url)
     return client
 
 

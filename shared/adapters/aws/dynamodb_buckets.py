@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from shared.adapters import aws
-from shared.adapters.aws import code_of, reject_truncated_responses, translating_errors
-from shared.adapters.dynamodb_items import Attributes, decode_item, encode, encode_address
+from shared.adapters.aws import clients
+from shared.adapters.aws.clients import code_of, reject_truncated_responses, translating_errors
+from shared.adapters.aws.dynamodb_items import Attributes, decode_item, encode, encode_address
 from shared.model import api_keys, times
 from shared.model.rate_limit import BURST, FULL_AT_MAX, INTERVAL, Bucket
 from shared.model.records import integer
@@ -130,7 +130,7 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> Dy
 
     Both arguments default to the AWS settings of the process.
     """
-    client: DynamoDBClient = aws.connect(
+    client: DynamoDBClient = clients.connect(
         "dynamodb",
         region=region,
         endpoint_url=endpoint_url,

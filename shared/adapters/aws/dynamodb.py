@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
-from shared.adapters import aws
-from shared.adapters.aws import (
+from shared.adapters.aws import clients
+from shared.adapters.aws.clients import (
     cancelled_because,
     code_of,
     is_denied,
@@ -23,7 +23,7 @@ from shared.adapters.aws import (
     translating_errors,
     unavailable,
 )
-from shared.adapters.dynamodb_items import (
+from shared.adapters.aws.dynamodb_items import (
     Attribute,
     decode,
     decode_item,
@@ -68,7 +68,7 @@ _PASSING = frozenset(
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
     """Return a client. Both arguments default to the AWS settings of the process."""
-    client: DynamoDBClient = aws.connect("dynamodb", region=region, endpoint_url=endpoint_url)
+    client: DynamoDBClient = clients.connect("dynamodb", region=region, endpoint_url=endpoint_url)
     return client
 
 

@@ -10,8 +10,8 @@ import pkcs11
 from pkcs11 import Attribute, Mechanism, ObjectClass, Session
 
 from shared.adapters import verified
-from shared.adapters.file_root import read_passphrase
-from shared.adapters.pkcs11_uri import Pkcs11Uri
+from shared.adapters.local.file_root import read_passphrase
+from shared.adapters.pkcs11.uri import Pkcs11Uri
 from shared.adapters.preconditions import check_signed
 from shared.authorizer.formats import ed25519
 from shared.errors import InvalidSettings, Unavailable

@@ -1,51 +1,56 @@
-"""Builds the ports from the settings. Only this module chooses and imports adapters.
+"""Builds the ports from the settings. Only this module chooses adapters.
 
-Each adapter is imported where it is chosen. A function on AWS therefore does not load SQLite, and a
-server on one machine does not load the AWS SDK.
+It loads the folders of the chosen adapters by name. A function on AWS therefore does not load
+SQLite, and a server on one machine does not load the AWS SDK.
 """
 
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, cast
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from shared import logs
 from shared import settings as environment
+from shared.adapters.fenced import DeploymentFence, FencedUsage, ReadOnlyStore, ReadOnlyUsage
+from shared.adapters.openings import Opening, StoreOptions, is_snapshotted, load
 from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.deployment import Deployment
 from shared.model.outbound import Network
-from shared.ports import Gather, NewId, Ports, sequentially
+from shared.ports import NewId, Ports, outside
 from shared.ports.blobs import BlobStore
-from shared.ports.outside import (
-    AuditSink,
-    KeyWrapper,
-    MessageQueue,
-    OutboundHttp,
-    RootSigner,
-    Sender,
-    WitnessClient,
-)
 from shared.ports.store import Store
-from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import Mode, Settings, Switch, Uri
-
-C = TypeVar("C")
 
 _log = logging.getLogger(__name__)
 
-# The ports for records: items, rate limits, usage, and the executor of several reads.
-Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
+# The folder of `shared/adapters` for each scheme of a setting. No other adapter can be chosen.
+_STORES: Final = {"sqlite": "local", "dynamodb": "aws", "postgresql": "postgresql"}
+_BLOBS: Final = {"file": "local", "s3": "aws", "azure": "azure", "postgresql": "postgresql"}
+_KEYS: Final = {"file": "local", "kms": "aws", "vault": "vault"}
+_ROOTS: Final = {"file": "local", "kms": "aws", "pkcs11": "pkcs11"}
+_QUEUES: Final = {"sqs": "aws"}
+_AUDIT_SINKS: Final = {"file": "local", "s3": "aws"}
 
+_OFFLINE: Final = "offline"
+_SCHEMES: Final[Mapping[str, Collection[str]]] = {
+    "RESCIND_STORE": _STORES,
+    "RESCIND_BLOBS": _BLOBS,
+    "RESCIND_KEY_WRAPPER": _KEYS,
+    "RESCIND_ROOT": (*_ROOTS, _OFFLINE),
+    "RESCIND_QUEUE": _QUEUES,
+}
+# SQLite sends notifications; each poll of DynamoDB costs money.
+_LOOK_SECONDS: Final = {"postgresql": 0.05}
 
 # The locations of stores that were usable when this process or its parent process started.
 _known: Final[set[str]] = set()
@@ -81,7 +86,7 @@ def prepare_snapshot() -> None:
     already. The store is first read after the restore, because its schema may change before that. A
     failure is logged, and the first request tries again.
     """
-    if _is_snapshotted():
+    if is_snapshotted():
         logs.configure_standard_output()
         try:
             _made_early.append(assemble(settings(os.environ)))
@@ -89,43 +94,27 @@ def prepare_snapshot() -> None:
             _log.exception("cannot create the clients before the snapshot")
 
 
-def _is_snapshotted() -> bool:
-    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start"
-
-
-def _early(connect: Callable[[], C]) -> Callable[[], C]:
-    """Return `connect`, or before a snapshot a function that returns a client created now."""
-    if not _is_snapshotted():
-        return connect
-    client = connect()
-    return lambda: client
-
-
 @cache
-def queue_from_environment() -> MessageQueue:
+def queue_from_environment() -> outside.MessageQueue:
     """Return the queue of tenants with due SRLs. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
         raise InvalidSettings("RESCIND_QUEUE is not set; set it to sqs:…")
-    from shared.adapters.aws import sqs
-
-    return sqs.SqsQueue(sqs.connect, url=uri.location)
+    return _load(_QUEUES[uri.scheme]).open_queue(uri.location)
 
 
 @cache
-def sender_from_environment() -> Sender:
+def sender_from_environment() -> outside.Sender:
     """Return the sender of webhooks. Raises `InvalidSettings`."""
-    from shared.adapters import https
-
-    return https.HttpsSender(environment.outbound_networks(os.environ))
+    networks = environment.outbound_networks(os.environ)
+    return cast("outside.Sender", load("https").HttpsSender(networks))
 
 
 @cache
-def outbound_from_environment() -> OutboundHttp:
+def outbound_from_environment() -> outside.OutboundHttp:
     """Return the client for identity providers. Raises `InvalidSettings`."""
-    from shared.adapters import https
-
-    return https.HttpsClient(environment.outbound_networks(os.environ))
+    networks = environment.outbound_networks(os.environ)
+    return cast("outside.OutboundHttp", load("https").HttpsClient(networks))
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
@@ -134,18 +123,12 @@ def settings(environment: Mapping[str, str]) -> Settings:
 
 
 @cache
-def audit_sink_from_environment() -> AuditSink | None:
+def audit_sink_from_environment() -> outside.AuditSink | None:
     """Return the sink for copies of audit entries, or None. Raises `InvalidSettings`."""
-    uri = environment.audit_sink(os.environ, ("file", "s3"))
+    uri = environment.audit_sink(os.environ, _AUDIT_SINKS)
     if uri is None:
         return None
-    if uri.scheme == "file":
-        from shared.adapters.local import files
-
-        return files.FileSink(Path(uri.location))
-    from shared.adapters.aws import s3
-
-    return s3.S3Sink(s3.connect, bucket=uri.location)
+    return _load(_AUDIT_SINKS[uri.scheme]).open_audit_sink(uri.location)
 
 
 @cache
@@ -154,11 +137,9 @@ def witnesses() -> WitnessPolicy | None:
     return environment.witnesses(os.environ)
 
 
-def witness_client() -> WitnessClient:
+def witness_client() -> outside.WitnessClient:
     """Return the client for witnesses."""
-    from shared.adapters import https
-
-    return https.HttpWitnesses()
+    return cast("outside.WitnessClient", load("https").HttpWitnesses())
 
 
 @cache
@@ -188,8 +169,6 @@ def _require_usable(ports: Ports, settings: Settings) -> Ports:
 
     Their store raises once this process may no longer use it.
     """
-    from shared.adapters.fenced import DeploymentFence, FencedUsage
-
     try:
         found = Deployment.of(ports.store.get(deployment.ADDRESS))
         found.check_schema()
@@ -227,27 +206,33 @@ def assemble(settings: Settings) -> Ports:
     With `RESCIND_MODE=read-only` their store rejects each write. Raises `InvalidSettings` if a port
     cannot be used.
     """
-    open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
+    store_folder, blobs_folder = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # The key wrapper first, because without it no other file may be created.
-    sealer = _KEYS[settings.key_wrapper.scheme](settings.key_wrapper.location)
+    wrapper = settings.key_wrapper
+    sealer = _load(_KEYS[wrapper.scheme]).open_key_wrapper(wrapper.location)
     root = None
     if settings.root is None:
         default = default_root(settings)
         if default is not None and default.exists():
-            root = _root_file(str(default), None)
+            root = _load("local").open_root(str(default), None)
     elif settings.root.scheme != _OFFLINE:
         file = settings.root_passphrase
         passphrase = read_passphrase(Path(file)) if file else None
-        root = _ROOTS[settings.root.scheme](settings.root.location, passphrase)
-    with ExitStack() as opened:
+        root = _load(_ROOTS[settings.root.scheme]).open_root(settings.root.location, passphrase)
+    options = StoreOptions(
+        is_standby=environment.mode(os.environ) is Mode.STANDBY,
+        is_known=settings.store.location in _known,
+        pool_size=partial(environment.pool_size, os.environ),
+        uses_prepared_statements=partial(environment.uses_prepared_statements, os.environ),
+    )
+    with ExitStack() as stack:
         with _naming("RESCIND_STORE", settings.store):
-            store, buckets, usage, gather = open_store(settings.store.location, opened)
+            records = _load(store_folder).open_store(settings.store.location, stack, options)
+        store, buckets, usage, gather = records
         with _naming("RESCIND_BLOBS", settings.blobs):
-            blobs = open_blobs(settings.blobs.location, store)
+            blobs = _load(blobs_folder).open_blobs(settings.blobs.location, store)
         if settings.mode is Mode.READ_ONLY:
-            from shared.adapters import fenced
-
-            store, usage = fenced.ReadOnlyStore(store), fenced.ReadOnlyUsage()
+            store, usage = ReadOnlyStore(store), ReadOnlyUsage()
         return Ports(
             store=store,
             buckets=buckets,
@@ -261,15 +246,13 @@ def assemble(settings: Settings) -> Ports:
             root=root,
             witnesses=environment.witnesses(os.environ),
             outbound=outbound_from_environment,
-            close=opened.pop_all().close,
+            close=stack.pop_all().close,
         )
 
 
 def create_master_key(file: Path) -> None:
     """Create the wrapping key of this machine. Raises `InvalidSettings` if the file exists."""
-    from shared.adapters.local import file_sealer
-
-    file_sealer.FileSealer.create(file)
+    load("local.file_sealer").FileSealer.create(file)
 
 
 def default_root(settings: Settings) -> Path | None:
@@ -282,11 +265,15 @@ def default_root(settings: Settings) -> Path | None:
     return Path(settings.key_wrapper.location).with_name("root.key")
 
 
-def root_at(place: str, passphrase: bytes | None = None) -> RootSigner:
+def root_at(place: str, passphrase: bytes | None = None) -> outside.RootSigner:
     """Return the root at a place: a file, or as in `RESCIND_ROOT`. Raises `InvalidSettings`."""
+    uri = _root_uri(place)
+    return _load(_ROOTS[uri.scheme]).open_root(uri.location, passphrase)
+
+
+def _root_uri(place: str) -> Uri:
     scheme, _, location = place.partition(":")
-    open_ = _ROOTS.get(scheme) if location else None
-    return open_(location, passphrase) if open_ else _root_file(place, passphrase)
+    return Uri(scheme, location) if location and scheme in _ROOTS else Uri("file", place)
 
 
 def is_root_encrypted(place: str) -> bool:
@@ -294,33 +281,25 @@ def is_root_encrypted(place: str) -> bool:
 
     Raises `InvalidSettings`.
     """
-    from shared.adapters.local import file_root
-
-    scheme, _, location = place.partition(":")
-    if location and scheme in _ROOTS:
-        return scheme == "file" and file_root.FileRoot.is_encrypted(Path(location))
-    return file_root.FileRoot.is_encrypted(Path(place))
+    uri = _root_uri(place)
+    is_encrypted = load("local.file_root").FileRoot.is_encrypted
+    return uri.scheme == "file" and bool(is_encrypted(Path(uri.location)))
 
 
 def read_passphrase(file: Path) -> bytes:
     """Return the first line of a file that only its owner can use. Raises `InvalidSettings`."""
-    from shared.adapters.local import file_root
-
-    return file_root.read_passphrase(file)
+    return cast("bytes", load("local.file_root").read_passphrase(file))
 
 
-def create_root(file: Path, passphrase: bytes | None = None) -> RootSigner:
+def create_root(file: Path, passphrase: bytes | None = None) -> outside.RootSigner:
     """Create a root key, and return it. Raises `InvalidSettings` if the file exists."""
-    from shared.adapters.local import file_root
-
-    return file_root.FileRoot.create(file, passphrase=passphrase)
+    file_root = load("local.file_root")
+    return cast("outside.RootSigner", file_root.FileRoot.create(file, passphrase=passphrase))
 
 
 def blobs_in(folder: Path) -> BlobStore:
     """Return the blob store in a folder on this machine. Raises `Unavailable`."""
-    from shared.adapters.local import filesystem
-
-    return filesystem.FileBlobs(folder)
+    return _load("local").open_blobs(str(folder), None)
 
 
 def now() -> datetime:
@@ -357,56 +336,6 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
         ) from error
 
 
-def _sqlite(file: str, stack: ExitStack) -> Records:
-    from shared.adapters import stored_usage
-    from shared.adapters.local import sqlite, sqlite_buckets
-
-    store = stack.enter_context(closing(sqlite.SqliteStore(file)))
-    # In a separate file, so that a request does not wait for writers of the store.
-    limits = file if file == ":memory:" else f"{file}-limits"
-    try:
-        buckets = stack.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
-    except Unavailable as error:
-        problem = f"cannot open {limits}: {error.__cause__ or error}"
-        raise InvalidSettings(f"{problem}. It contains no records; remove it.") from error
-    return store, buckets, stored_usage.StoreUsageCounts(store), sequentially
-
-
-def _dynamodb(table_prefix: str, stack: ExitStack) -> Records:
-    from shared.adapters import threads
-    from shared.adapters.aws import dynamodb, dynamodb_buckets
-
-    client = stack.enter_context(closing(dynamodb.connect()))
-    # A standby has separate buckets, because its table receives the buckets of the replicated
-    # region.
-    region = client.meta.region_name if environment.mode(os.environ) is Mode.STANDBY else ""
-    hasty = stack.enter_context(closing(dynamodb_buckets.connect()))
-    return (
-        dynamodb.DynamoStore(client, table_prefix=table_prefix),
-        dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix, region=region),
-        dynamodb_buckets.DynamoUsage(hasty, table_prefix=table_prefix),
-        threads.ThreadedGather(),
-    )
-
-
-def _postgresql(place: str, stack: ExitStack) -> Records:
-    with _extra("postgresql"):
-        from shared.adapters.postgresql import buckets as postgresql_buckets
-        from shared.adapters.postgresql import database as postgresql_database
-        from shared.adapters.postgresql import store as postgresql
-    from shared.adapters import stored_usage, threads
-
-    database = postgresql_database.PostgresqlDatabase(
-        f"postgresql:{place}",
-        connections=environment.pool_size(os.environ),
-        prepare=environment.uses_prepared_statements(os.environ),
-        is_known=place in _known,
-    )
-    store = stack.enter_context(closing(postgresql.PostgresqlStore(database)))
-    buckets = postgresql_buckets.PostgresqlBuckets(database)
-    return store, buckets, stored_usage.StoreUsageCounts(store), threads.ThreadedGather()
-
-
 def store_in(settings: Settings, region: str, *, endpoint: str | None = None) -> Store:
     """Return the store of these settings in another AWS region, without a deployment check.
 
@@ -416,10 +345,9 @@ def store_in(settings: Settings, region: str, *, endpoint: str | None = None) ->
         raise InvalidSettings(
             "RESCIND_STORE does not name DynamoDB tables; only DynamoDB has regions."
         )
-    from shared.adapters.aws import dynamodb
-
+    dynamodb = load("aws.dynamodb")
     client = dynamodb.connect(region=region, endpoint_url=endpoint)
-    return dynamodb.DynamoStore(client, table_prefix=settings.store.location)
+    return cast("Store", dynamodb.DynamoStore(client, table_prefix=settings.store.location))
 
 
 def create_tables(settings: Settings, *, role: str | None = None) -> None:
@@ -428,121 +356,12 @@ def create_tables(settings: Settings, *, role: str | None = None) -> None:
     Raises `InvalidSettings`.
     """
     if settings.store.scheme == "postgresql":
-        with _extra("postgresql"):
-            from shared.adapters.postgresql import database as postgresql_database
-            from shared.adapters.postgresql import schema as postgresql_schema
-
         url = f"postgresql:{settings.store.location}"
-        postgresql_database.check_url(url)
-        postgresql_schema.setup(url, role=role)
+        load("postgresql.database").check_url(url)
+        load("postgresql.schema").setup(url, role=role)
     elif role is not None:
         raise InvalidSettings("--role is for RESCIND_STORE=postgresql://…")
 
 
-@contextmanager
-def _extra(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise InvalidSettings(
-            f"{error.name} is not installed; run: pip install 'rescind[{name}]'"
-        ) from error
-
-
-def _s3(bucket: str, _: Store) -> BlobStore:
-    from shared.adapters.aws import s3
-
-    return s3.S3Blobs(_early(s3.connect), bucket=bucket)
-
-
-def _azure(location: str, _: Store) -> BlobStore:
-    with _extra("azure"):
-        from shared.adapters.azure import blobs as azure
-
-    return azure.AzureBlobs(location)
-
-
-def _postgresql_blobs(_: str, store: Store) -> BlobStore:
-    from shared.adapters.postgresql import blobs as postgresql_blobs
-    from shared.adapters.postgresql import store as postgresql
-
-    if not isinstance(store, postgresql.PostgresqlStore):
-        raise InvalidSettings("RESCIND_BLOBS=postgresql: requires RESCIND_STORE=postgresql://…")
-    return postgresql_blobs.PostgresqlBlobs(store.database)
-
-
-def _key_file(file: str) -> KeyWrapper:
-    from shared.adapters.local import file_sealer
-
-    return file_sealer.FileSealer(Path(file))
-
-
-def _kms(key_id: str) -> KeyWrapper:
-    from shared.adapters.aws import kms
-
-    return kms.KmsSealer(_early(kms.connect), key_id=key_id)
-
-
-def _vault(location: str) -> KeyWrapper:
-    from shared.adapters.vault import sealer as vault
-
-    return vault.VaultSealer(location, os.environ)
-
-
-def _root_file(file: str, passphrase: bytes | None) -> RootSigner:
-    from shared.adapters.local import file_root
-
-    return file_root.FileRoot(Path(file), passphrase=passphrase)
-
-
-def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
-    from shared.adapters.aws import kms
-
-    # The ARN of a key contains its region: arn:aws:kms:REGION:…
-    region = "".join(key_id.split(":")[3:4]) or None
-    return kms.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
-
-
-def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:
-    from shared.adapters.pkcs11.uri import Pkcs11Uri
-
-    uri = Pkcs11Uri.parse(location)
-    with _extra("pkcs11"):
-        from shared.adapters.pkcs11 import root as pkcs11_root
-
-    return pkcs11_root.Pkcs11Root(uri)
-
-
-# The adapters by scheme. No other adapter can be chosen.
-_STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
-    "sqlite": _sqlite,
-    "dynamodb": _dynamodb,
-    "postgresql": _postgresql,
-}
-_BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
-    "file": lambda folder, _: blobs_in(Path(folder)),
-    "s3": _s3,
-    "azure": _azure,
-    "postgresql": _postgresql_blobs,
-}
-# SQLite sends notifications; each poll of DynamoDB costs money.
-_LOOK_SECONDS: Final = {"postgresql": 0.05}
-_KEYS: Final[Mapping[str, Callable[[str], KeyWrapper]]] = {
-    "file": _key_file,
-    "kms": _kms,
-    "vault": _vault,
-}
-# Each opens a root key with its location and passphrase.
-_ROOTS: Final[Mapping[str, Callable[[str, bytes | None], RootSigner]]] = {
-    "file": _root_file,
-    "kms": _root_in_kms,
-    "pkcs11": _root_in_hsm,
-}
-_OFFLINE: Final = "offline"
-_SCHEMES: Final[Mapping[str, Collection[str]]] = {
-    "RESCIND_STORE": _STORES,
-    "RESCIND_BLOBS": _BLOBS,
-    "RESCIND_KEY_WRAPPER": _KEYS,
-    "RESCIND_ROOT": (*_ROOTS, _OFFLINE),
-    "RESCIND_QUEUE": ("sqs",),
-}
+def _load(folder: str) -> Opening:
+    return cast("Opening", load(f"{folder}.opening"))

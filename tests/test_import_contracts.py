@@ -40,6 +40,10 @@ _PLANTED = {
         "infra/server/timer.py",
         "import shared.adapters.local.sqlite",
     ),
+    "Wiring loads the folders of adapters by name": (
+        "shared/adapters/fenced.py",
+        "import shared.adapters.local.files",
+    ),
     "The service imports nothing of the client but its formats and its HTTP": (
         "shared/model/times.py",
         "import shared.authorizer.client",

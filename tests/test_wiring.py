@@ -1,17 +1,21 @@
 """From settings to ports: which adapter each URI gives, and identifiers that sort."""
 
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from infra import data_folder
 from shared import wiring
+from shared.adapters import https
 from shared.adapters.aws import s3, sqs
 from shared.adapters.aws.dynamodb import DynamoStore
 from shared.adapters.aws.s3 import S3Blobs
@@ -19,15 +23,19 @@ from shared.adapters.azure.blobs import AzureBlobs
 from shared.adapters.local.file_sealer import FileSealer
 from shared.adapters.local.filesystem import FileBlobs
 from shared.adapters.local.sqlite import SqliteStore
+from shared.adapters.openings import Opening, load
 from shared.adapters.postgresql.blobs import PostgresqlBlobs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
 from shared.model.items import Address, Table
+from shared.model.outbound import Network
 from shared.ports.blobs import BlobStore
+from shared.ports.outside import OutboundHttp, Sender, WitnessClient
 from shared.ports.store import Expect, Put
 from shared.settings import Uri
 from tests.kit import postgresql
 from tests.kit.aws import aws, pretend_credentials
+from tests.kit.processes import ROOT, run
 from tests.kit.worlds import Clock, close
 
 _KEY = Address(Table.KEYS, "some")
@@ -72,6 +80,78 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
         assert account.s3.list_objects_v2(Bucket=account.bucket)["KeyCount"] == 1
         assert account.dynamodb.scan(TableName=f"{account.table_prefix}keys")["Count"] == 1
         assert ports.sealer.unseal(sealed, context=_CONTEXT) == b"seed"
+
+
+def test_each_scheme_has_a_folder_that_opens_it() -> None:
+    """Each folder has the functions for which a table names it, with the arguments, and no more."""
+    tables = {
+        "open_store": wiring._STORES,
+        "open_blobs": wiring._BLOBS,
+        "open_key_wrapper": wiring._KEYS,
+        "open_root": wiring._ROOTS,
+        "open_queue": wiring._QUEUES,
+        "open_audit_sink": wiring._AUDIT_SINKS,
+    }
+    folders = [path.parent.name for path in ROOT.glob("shared/adapters/*/__init__.py")]
+    openings = {folder: import_module(f"shared.adapters.{folder}.opening") for folder in folders}
+    named = {(folder, name) for name, table in tables.items() for folder in table.values()}
+    assert named == {
+        (folder, name)
+        for folder, module in openings.items()
+        for name in vars(module)
+        if name.startswith("open_")
+    }
+    for folder, name in named:
+        asked = inspect.signature(getattr(Opening, name))
+        given = inspect.signature(getattr(openings[folder], name))
+        _, *types = [each.annotation for each in asked.parameters.values()]
+        assert [each.annotation for each in given.parameters.values()] == types
+        assert given.return_annotation == asked.return_annotation
+
+
+def test_each_adapter_that_is_loaded_by_name_is_there() -> None:
+    """No name of a module is spelt wrongly, and the clients are of the types that they pass for."""
+    sources = [ROOT / "shared/wiring.py", *ROOT.glob("shared/adapters/*/opening.py")]
+    names = set(re.findall(r'\bload\("(.+?)"\)', "".join(each.read_text() for each in sources)))
+    assert {"https", "pkcs11.root"} <= names
+    for name in names:
+        load(name)
+    sender: Callable[[Sequence[Network]], Sender] = https.HttpsSender
+    client: Callable[[Sequence[Network]], OutboundHttp] = https.HttpsClient
+    witnesses: Callable[[], WitnessClient] = https.HttpWitnesses
+    assert all(map(callable, (sender, client, witnesses)))
+
+
+_WITHOUT_EXTRAS: Final = """
+import os, sys
+sys.modules.update(dict.fromkeys(("psycopg", "obstore", "pkcs11")))
+from shared import wiring
+for changed in sys.argv[1:]:
+    name, _, value = changed.partition("=")
+    try:
+        wiring.assemble(wiring.settings({**os.environ, name: value}))
+    except wiring.InvalidSettings as error:
+        print(error)
+"""
+
+
+def test_an_extra_that_is_not_installed_is_named(settings: dict[str, str]) -> None:
+    """Whoever chooses an adapter without its packages is told what to install."""
+    changes = (
+        "RESCIND_STORE=postgresql://u@localhost/d",
+        "RESCIND_BLOBS=postgresql:",
+        "RESCIND_BLOBS=azure:acc/box",
+        "RESCIND_ROOT=pkcs11:token=t;object=o?module-path=/m.so&pin-source=/pin",
+        "RESCIND_ROOT=pkcs11:token=t",
+    )
+    ran = run("-c", _WITHOUT_EXTRAS, *changes, settings=settings)
+    assert ran.stdout.splitlines()[:4] == [
+        "psycopg is not installed; run: pip install 'rescind[postgresql]'",
+        "psycopg is not installed; run: pip install 'rescind[postgresql]'",
+        "obstore is not installed; run: pip install 'rescind[azure]'",
+        "pkcs11 is not installed; run: pip install 'rescind[pkcs11]'",
+    ], ran.stderr
+    assert "The URI of the root key must name" in ran.stdout
 
 
 @pytest.mark.parametrize(

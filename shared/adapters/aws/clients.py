@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError, Param
 from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
 
+from shared.adapters.openings import is_snapshotted
 from shared.errors import InvalidSettings, Unavailable
 
 C = TypeVar("C")
@@ -92,13 +93,13 @@ class Lazy(Generic[C]):
     """A client that `connect` creates at its first use, once for all threads.
 
     botocore reads the description of a service to create its client. This takes longer than most
-    requests, and most requests never call S3, KMS or SQS.
+    requests, and most requests never call S3, KMS or SQS. A snapshot of Lambda contains the client.
     """
 
     def __init__(self, connect: Callable[[], C]) -> None:
         self._connect = connect
         self._lock = Lock()
-        self._made: C | None = None
+        self._made: C | None = connect() if is_snapshotted() else None
 
     def __call__(self) -> C:
         """Return the client. Raises the errors of `connect`; the next call tries again."""

@@ -267,10 +267,7 @@ class DynamoStore:
         raise unavailable(refused) from refused
 
     def _operation(self, change: Change) -> dict[str, Any]:
-        request = {
-            "TableName": self._names[change.address.table],
-            **_condition(change.expect),
-        }
+        request = {"TableName": self._names[change.address.table], **_condition(change.expect)}
         key = encode_address(change.address)
         match change:
             case Put(item=item):

@@ -16,12 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from shared.adapters import verified
 from shared.adapters.aws import clients
-from shared.adapters.aws.clients import (
-    Lazy,
-    code_of,
-    reject_truncated_responses,
-    translating_errors,
-)
+from shared.adapters.aws.clients import Lazy, reject_truncated_responses, translating_errors
 from shared.adapters.preconditions import check_context, check_secret, check_signed
 from shared.errors import DataCorrupt, Unavailable
 
@@ -38,12 +33,16 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KM
     return client
 
 
-class KmsSealer:
-    """A `KeyWrapper` with the KMS key `key_id`: an identifier, ARN or alias."""
+class _KmsKey:
+    """The KMS key `key_id`: an identifier, ARN or alias."""
 
     def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
         self._client: Lazy[KMSClient] = Lazy(lambda: reject_truncated_responses(connect()))
         self._key_id = key_id
+
+
+class KmsSealer(_KmsKey):
+    """A `KeyWrapper`."""
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Wrap 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
@@ -65,18 +64,14 @@ class KmsSealer:
                     KeyId=self._key_id, CiphertextBlob=ciphertext, EncryptionContext=context
                 )
             except ClientError as error:
-                if code_of(error) in _NOT_OURS:
+                if clients.code_of(error) in _NOT_OURS:
                     raise DataCorrupt from error
                 raise
         return answer["Plaintext"]
 
 
-class KmsRoot:
-    """A `RootSigner` with the KMS key `key_id`: an identifier, ARN or alias."""
-
-    def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
-        self._client: Lazy[KMSClient] = Lazy(lambda: reject_truncated_responses(connect()))
-        self._key_id = key_id
+class KmsRoot(_KmsKey):
+    """A `RootSigner`."""
 
     @cached_property
     def public_key(self) -> bytes:

@@ -17,14 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from shared.adapters.local import sqlite_schema
 from shared.adapters.local.bells import FileNotifier
 from shared.adapters.local.sqlite_database import MEMORY, Database
-from shared.adapters.local.sqlite_schema import (
-    INDEXED,
-    IS_ENTRY,
-    IS_REMOVED,
-    column,
-    from_row,
-    to_row,
-)
+from shared.adapters.local.sqlite_schema import INDEXED, IS_REMOVED, column, from_row, to_row
 from shared.adapters.preconditions import apply_increment, check_write, is_met
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model.audit import audit_log
@@ -437,7 +430,7 @@ def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str,
     else:
         index = _primary(table)
     if index in ("audit_by_action", "audit_by_time"):
-        parts.append(IS_ENTRY)
+        parts.append(sqlite_schema.IS_ENTRY)
     if where.alive_at is not None:
         parts.append("(expires IS NULL OR expires > ?)")
         values += (where.alive_at,)

@@ -28,7 +28,7 @@ _PLANTED = {
         "import starlette.requests",
     ),
     "Only the package functions installs capabilities": (
-        "shared/operations/base/guard.py",
+        "infra/server/timer.py",
         "import functions.webhooks.capability",
     ),
     "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/outside.py", "import botocore"),

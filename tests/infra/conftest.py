@@ -1,7 +1,9 @@
-"""Fixtures of tests of commands: a data folder, and `rescind`."""
+"""Fixtures of tests of commands, a data folder and `rescind`, and a sealed log."""
 
+import copy
 import signal
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from infra import data_folder
 from infra.cli import __main__ as start
 from tests.infra.commands import Command
+from tests.kit.sealed_copies import SIZE, START, Log, entry, of
 
 
 @pytest.fixture
@@ -40,3 +43,13 @@ def default_signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Log:
+    return of([entry(number, START + timedelta(seconds=number)) for number in range(SIZE)])
+
+
+@pytest.fixture
+def log(whole: Log) -> Log:
+    return copy.deepcopy(whole)

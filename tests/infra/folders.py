@@ -14,7 +14,6 @@ from shared.model import revocations as model
 from shared.model.lists import schedule as srl_schedule
 from shared.model.revocations import RevokedWarrant
 from shared.model.warrants import WarrantState, warrant_address
-from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
 from tests.kit.worlds import close
@@ -40,12 +39,6 @@ def chosen(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
     yield ports
     wiring.from_environment.cache_clear()
     close(ports)
-
-
-def revoke_many(data: Path, many: int) -> list[str]:
-    """Revoke warrants in a data folder, and return their identifiers."""
-    with opened(data) as ports:
-        return store_revocations(ports, tenants.find(ports, "local").tenant_id, many)
 
 
 def store_revocations(ports: Ports, tenant_id: str, many: int) -> list[str]:

@@ -213,7 +213,12 @@ class Revokers:
 
     def lost(self, server: Server) -> list[str]:
         """What was acknowledged and the server does not know."""
-        return sorted(self.acknowledged.keys() - _revoked(server, list(self.acknowledged)))
+        names, lost = list(self.acknowledged), set(self.acknowledged)
+        for first in range(0, len(names), _BATCH):
+            body = {"warrant_ids": names[first : first + _BATCH]}
+            results = server.call("POST", "/revocations/check-batch", **body)["results"]
+            lost -= {each for each, verdict in results.items() if verdict["revoked"]}
+        return sorted(lost)
 
     def _work(self, step: Callable[[httpx2.Client, str], None], number: int) -> None:
         # A connection for each request, which a load balancer may send to another server.
@@ -263,16 +268,6 @@ class Revokers:
             return None
         self.failed.append(f"{method} {url}: {answer.status_code} {answer.text}")
         return None
-
-
-def _revoked(server: Server, names: Sequence[str]) -> set[str]:
-    """Those of the warrants that are revoked, as the server says."""
-    found = set[str]()
-    for first in range(0, len(names), _BATCH):
-        body = {"warrant_ids": names[first : first + _BATCH]}
-        results = server.call("POST", "/revocations/check-batch", **body)["results"]
-        found |= {each for each, verdict in results.items() if verdict["revoked"]}
-    return found
 
 
 def check_whole(found: Replicas, revokers: Revokers) -> None:

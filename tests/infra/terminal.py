@@ -31,10 +31,6 @@ def _session(document: str) -> list[tuple[str, str]]:
     ]
 
 
-def _looks_like(shown: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, shown.split(_ANYTHING))))
-
-
 def _desk(folder: Path) -> Path:
     """A folder that looks to the reader's commands like a checkout with its environment.
 
@@ -69,7 +65,8 @@ def check_session(document: str, folder: Path, *, url: str) -> None:
     *printed, rest = ran.stdout.split(f"{_END}\n")
     assert not rest
     for (block, shown), seen in zip(blocks, printed, strict=True):
-        assert _looks_like(shown).fullmatch(seen), f"{block}printed\n{seen}and not\n{shown}"
+        pattern = ".*".join(map(re.escape, shown.split(_ANYTHING)))
+        assert re.fullmatch(pattern, seen), f"{block}printed\n{seen}and not\n{shown}"
     check_traces(folder, set(folder.iterdir()) - before)
 
 

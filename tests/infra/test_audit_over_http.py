@@ -22,6 +22,7 @@ from shared.operations.audit import log, sealing
 from shared.operations.base import audit, tenants
 from shared.ports.store import Expect, Put
 from tests.kit.api import Client, Tenant, serve
+from tests.kit.tenants import item_at
 from tests.kit.worlds import Clock, embedded
 
 ENTRIES = 300
@@ -80,11 +81,6 @@ def check(tenant: Tenant) -> Report:
     return report
 
 
-def of_leaf(tenant: Tenant, leaf: int) -> str:
-    (record,) = log.records(tenant.ports, tenant.id, leaf, leaf + 1)
-    return record.id
-
-
 def place(tenant: Tenant, entry_id: str) -> Any:
     return audit_log.address(tenant.id, entry_id, records.moment(entry_id))
 
@@ -103,17 +99,16 @@ def test_what_is_stored_and_served_is_whole(tenant: Tenant) -> None:
 
 
 def change(tenant: Tenant) -> str:
-    entry_id = of_leaf(tenant, 77)
-    item = tenant.ports.store.get(place(tenant, entry_id))
-    assert item is not None
-    tenant.ports.store.write(
-        Put(place(tenant, entry_id), {**item, "actor": "nobody"}, Expect.PRESENT)
-    )
-    return f"{entry_id} (leaf 77): changed"
+    (record,) = log.records(tenant.ports, tenant.id, 77, 78)
+    address = audit_log.address(tenant.id, record.id, records.moment(record.id))
+    item = item_at(tenant.ports, address)
+    tenant.ports.store.write(Put(address, {**item, "actor": "nobody"}, Expect.PRESENT))
+    return f"{record.id} (leaf 77): changed"
 
 
 def replace_a_tile(tenant: Tenant) -> str:
-    (path,) = _blobs(tenant, "tile/0/000")
+    folder: Path = vars(tenant.ports.blobs)["_root"]
+    (path,) = (each for each in folder.rglob("*") if str(each).endswith("tile/0/000"))
     data = bytearray(path.read_bytes())
     data[32 * 5] ^= 1
     path.chmod(0o600)
@@ -123,16 +118,10 @@ def replace_a_tile(tenant: Tenant) -> str:
 
 def forge_the_head(tenant: Tenant) -> str:
     address = head.address(tenant.id)
-    item = tenant.ports.store.get(address)
-    assert item is not None
+    item = item_at(tenant.ports, address)
     note = str(item["checkpoint"]).replace(f"\n{ENTRIES + 3}\n", f"\n{ENTRIES}\n")
     tenant.ports.store.write(Put(address, {**item, "checkpoint": note}, Expect.PRESENT))
     return "signature: no audit signer of the tenant signed the checkpoint"
-
-
-def _blobs(tenant: Tenant, name: str) -> list[Path]:
-    folder: Path = vars(tenant.ports.blobs)["_root"]
-    return [path for path in folder.rglob("*") if str(path).endswith(name)]
 
 
 @pytest.mark.parametrize("tamper", [change, replace_a_tile, forge_the_head])
@@ -155,8 +144,7 @@ def test_a_record_that_no_entry_created_is_found(tenant: Tenant) -> None:
     report = check(tenant)
     assert (report.findings, report.records >= 8) == ([], True)
     address = record_address(tenant.id, made)
-    item = tenant.ports.store.get(address)
-    assert item is not None
+    item = item_at(tenant.ports, address)
     forged = tenant.ports.new_id("rev")
     copied = {**item, "id": forged, "warrant_id": "svc_wrt_forged"}
     tenant.ports.store.write(Put(record_address(tenant.id, forged), copied, Expect.ABSENT))

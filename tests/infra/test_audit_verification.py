@@ -1,7 +1,6 @@
 """The verification of an audit log finds each kind of tampering with it (LOG-24, LOG-25)."""
 
 import base64
-import copy
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,16 +15,6 @@ from shared.model.audit import records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.merkle import TileAddress
 from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
-
-
-@pytest.fixture(scope="module")
-def whole() -> Log:
-    return of([entry(number, START + timedelta(seconds=number)) for number in range(SIZE)])
-
-
-@pytest.fixture
-def log(whole: Log) -> Log:
-    return copy.deepcopy(whole)
 
 
 def check(log: Log, *pins: Pin) -> tuple[Report, Pin | None]:

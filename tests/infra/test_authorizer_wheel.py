@@ -66,14 +66,7 @@ def test_ten_lines_refuse_a_warrant(python: Path, service: Service, tmp_path: Pa
 
 @pytest.fixture
 def settings(server: Server) -> dict[str, object]:
-    """What the operator of the server tells an authorizer."""
-    key = server.call("POST", "/api-keys", name="gateway", scopes=["authorizer"])
-    return {
-        "url": server.url,
-        "api_key": key["key"],
-        "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
-        "trust_pin": server.pin,
-    }
+    return server.client_settings() | {"url": server.url}
 
 
 @pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.long)])

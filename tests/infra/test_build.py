@@ -142,8 +142,14 @@ def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
 def test_every_licence_is_kept(deployed: Path) -> None:
     """Each licence file that a package names in its metadata lies beside that."""
     packages = list(deployed.glob("*.dist-info"))
-    assert len(packages) == len(re.findall(r"^\S+==", _lock(), re.MULTILINE))
-    named = [licence for package in packages for licence in _licences(package)]
+    lock = (ROOT / "requirements.lock").read_text()
+    assert len(packages) == len(re.findall(r"^\S+==", lock, re.MULTILINE))
+    named = []
+    for package in packages:
+        metadata = HeaderParser().parsestr((package / "METADATA").read_text())
+        for name in metadata.get_all("License-File", []):
+            beside = package / name
+            named.append(beside if beside.exists() else package / "licenses" / name)
     assert named
     assert [path for path in named if not path.is_file()] == []
 
@@ -259,18 +265,6 @@ def _run(artefact: Artefact, code: str, folder: Path | None = None) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _lock() -> str:
-    return (ROOT / "requirements.lock").read_text()
-
-
-def _licences(package: Path) -> Iterator[Path]:
-    """The licence files that the metadata names, in either place that they may have."""
-    metadata = HeaderParser().parsestr((package / "METADATA").read_text())
-    for name in metadata.get_all("License-File", []):
-        beside = package / name
-        yield beside if beside.exists() else package / "licenses" / name
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[str, int, int]]]:

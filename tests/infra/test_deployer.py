@@ -1,7 +1,6 @@
 """The policy of those who deploy: what CloudFormation calls in their name, and no data."""
 
 import json
-from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -76,29 +75,20 @@ def given(action: str) -> bool:
     return allowed(LOWERED, Request(action.lower(), about, through))
 
 
-@cache
-def _schemas() -> dict[str, Any]:
-    (providers,) = SCHEMAS.glob(
-        f"python3*/site-packages/cfnlint/data/schemas/providers/{REGION}.json"
-    )
-    named: dict[str, str] = json.loads(providers.read_text())
-    folder = providers.parent.parent / "resources"
-    return {kind: folder / f"{name}.json" for kind, name in named.items()}
-
-
-def _kinds() -> set[str]:
-    written = {
-        each["Type"] for path in (STATEFUL, ALARMS) for each in template(path)["Resources"].values()
-    }
-    return written | set(reading(ROOT, "kinds", FUNCTIONS))
-
-
 @pytest.mark.slow
 def test_the_deployer_may_make_every_resource() -> None:
     """F102b: The documented policy of the deployer allows every call that the stacks need."""
+    (providers,) = SCHEMAS.glob(
+        f"python3*/site-packages/cfnlint/data/schemas/providers/{REGION}.json"
+    )
+    schemas: dict[str, str] = json.loads(providers.read_text())
+    written = {
+        each["Type"] for path in (STATEFUL, ALARMS) for each in template(path)["Resources"].values()
+    }
     missing = set()
-    for kind in _kinds():
-        handlers = json.loads(_schemas()[kind].read_text())["handlers"]
+    for kind in written | set(reading(ROOT, "kinds", FUNCTIONS)):
+        schema = providers.parent.parent / "resources" / f"{schemas[kind]}.json"
+        handlers = json.loads(schema.read_text())["handlers"]
         for name in ("create", "read", "update", "delete"):
             missing |= {
                 (kind, each)

@@ -20,12 +20,10 @@ from shared import wiring
 from shared.errors import InvalidApiKey
 from shared.model import times
 from shared.model.callers import Scope
-from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
+from shared.model.signing_keys import KeyStatus, SigningKeyType
 from shared.operations.access import api_keys
-from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.changes import key_revocation, signing_keys, srl
 from shared.operations.operator import onboarding
-from shared.ports import Ports
 from tests import aws_local
 from tests.infra import console
 from tests.infra.terminal import URL, Terminal, check_session, check_traces
@@ -188,11 +186,8 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
 def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
     """F110d, F111, F901b: The commands of docs/runbook.md end each incident on emulated AWS."""
     prepare, *blocks = _blocks("docs/runbook.md")
-    key = [
-        line
-        for line in _commands("docs/runbook.md")
-        if line.startswith(("KMS_KEY=$(aws", "aws kms"))
-    ]
+    page = (ROOT / "docs/runbook.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ ((?:KMS_KEY=\$\(aws|aws kms).*)", page, re.MULTILINE)
     with ExitStack() as stack:
         settings = stack.enter_context(aws_local.serving(free_port()))
         # Only the function that renews documents has it.
@@ -211,9 +206,19 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         for shown, typed in here.items():
             prepare = prepare.replace(shown, typed)
         terminal.type(prepare)
-        streams = partial(_run_streams, settings | root)
+        # What the streams have `feed-publication` and `trust-renewal` do.
+        streams = partial(
+            subprocess.run,
+            [sys.executable, "-c", _STREAMS],
+            cwd=ROOT,
+            env=environment() | settings | root,
+            check=True,
+            timeout=60,
+        )
         _end_the_incidents(terminal, blocks, root["RESCIND_ROOT"], streams)
-        name, state, cancel, enable = (_of_local_stage(line) for line in key)
+        name, state, cancel, enable = (
+            line.replace("rescind-prod", f"rescind-{aws_local.STAGE}") for line in commands
+        )
         terminal.type(name)
         terminal.type('aws kms schedule-key-deletion --key-id "$KMS_KEY"')
         assert "PendingDeletion" in terminal.type(state)
@@ -232,14 +237,8 @@ renew({}, None)
 """
 
 
-def _run_streams(settings: dict[str, str]) -> None:
-    """What the streams have `feed-publication` and `trust-renewal` do."""
-    env = environment() | settings
-    subprocess.run([sys.executable, "-c", _STREAMS], cwd=ROOT, env=env, check=True, timeout=60)
-
-
 def _end_the_incidents(
-    terminal: Terminal, blocks: list[str], present: str, streams: Callable[[], None]
+    terminal: Terminal, blocks: list[str], present: str, streams: Callable[[], object]
 ) -> None:
     """End each incident; `present` is the root of the service, and `streams` does what they do."""
     api_key, signing_key, signer, edge, root, _, expired, mistake, undo, locked_out = blocks
@@ -306,16 +305,6 @@ def _end_the_theft_of_a_root(terminal: Terminal, root: str, present: str, follow
 _LISTED: Final = "rescind srl check svc_wrt_{a,b,c,right,signed} -o json || true"
 
 
-def _commands(document: str) -> list[str]:
-    """The lines that begin at a prompt of the document's sessions."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return [line[2:] for line in text.splitlines() if line[:2] == "$ "]
-
-
-def _of_local_stage(line: str) -> str:
-    return line.replace("rescind-prod", f"rescind-{aws_local.STAGE}")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
@@ -332,10 +321,16 @@ def test_the_documented_restore_on_aws_works(
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         ports = stack.enter_context(closing(wiring.build(wiring.settings(settings))))
-        leaked, stolen = _before_the_theft(ports)
+        onboarding.create_tenant(ports, handle="acme")
+        operator = onboarding.operator(ports, handle="acme")
+        leaked = api_keys.create(ports, operator, name="leaked", scopes=(Scope.ADMIN,))
+        stolen = signing_keys.create(ports, operator, type_=SigningKeyType.ROOT, name="stolen")
+        srl.regenerate(ports, operator)
         terminal = stack.enter_context(Terminal(tmp_path, settings))
         terminal.type(restore)
-        _after_the_theft(ports, leaked, stolen)
+        api_keys.revoke(ports, operator, key_id=leaked.api_key.id)
+        key_revocation.revoke(ports, operator, key_id=stolen.id, reason="stolen")
+        srl.regenerate(ports, operator)
         output = terminal.type(recover)
         assert f"Revoked again: API key {leaked.api_key.id}" in output
         assert f"Revoked again: signing key {stolen.id}" in output
@@ -355,19 +350,3 @@ def _on_local_stage(block: str) -> str:
     now = times.format_utc(datetime.now(UTC) - timedelta(minutes=1))
     moment = re.sub("MOMENT=.*", f"MOMENT={now}", block)
     return moment.replace("STAGE=prod", f"STAGE={aws_local.STAGE}")
-
-
-def _before_the_theft(ports: Ports) -> tuple[CreatedKey, SigningKey]:
-    onboarding.create_tenant(ports, handle="acme")
-    operator = onboarding.operator(ports, handle="acme")
-    leaked = api_keys.create(ports, operator, name="leaked", scopes=(Scope.ADMIN,))
-    stolen = signing_keys.create(ports, operator, type_=SigningKeyType.ROOT, name="stolen")
-    srl.regenerate(ports, operator)
-    return leaked, stolen
-
-
-def _after_the_theft(ports: Ports, leaked: CreatedKey, stolen: SigningKey) -> None:
-    operator = onboarding.operator(ports, handle="acme")
-    api_keys.revoke(ports, operator, key_id=leaked.api_key.id)
-    key_revocation.revoke(ports, operator, key_id=stolen.id, reason="stolen")
-    srl.regenerate(ports, operator)

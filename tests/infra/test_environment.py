@@ -170,7 +170,15 @@ def test_a_python_without_pip_and_ensurepip_gets_one_sentence(
     tmp_path: Path, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     """F33i: A Python without pip and ensurepip gets one sentence that says what to install."""
-    ran = make(python=_bare(tmp_path), PATH=_path_with_uv(tmp_path, "0.12.9"))
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\nexec {_PYTHON} -S -c '{_BARE}' \"$@\"\n")
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    says = 'if [ "$1" = --version ]; then echo "uv 0.12.9"; exit; fi'
+    uv.write_text(f'#!/bin/sh\n{says}\nexec {_UV} "$@"\n')
+    for each in (python, uv):
+        each.chmod(0o755)
+    ran = make(python=str(python), PATH=f"{uv.parent}:{os.defpath}")
     (said,) = ran.stderr.splitlines()
     assert said.startswith("Cannot install: this Python (")
     assert f"sudo apt install {Path(_PYTHON).name}-venv" in said
@@ -199,21 +207,3 @@ def test_no_lock_file_names_an_address() -> None:
     named = {lock for lock in locks if "://" in lock.read_text()}
     assert len(locks) > 10
     assert not named
-
-
-def _bare(folder: Path) -> str:
-    """A Python that has no pip, no ensurepip, and no uv beside it."""
-    python = folder / "python3"
-    python.write_text(f"#!/bin/sh\nexec {_PYTHON} -S -c '{_BARE}' \"$@\"\n")
-    python.chmod(0o755)
-    return str(python)
-
-
-def _path_with_uv(folder: Path, version: str) -> str:
-    """A PATH on which uv says that it is of this version."""
-    uv = folder / "bin" / "uv"
-    uv.parent.mkdir()
-    says = f'if [ "$1" = --version ]; then echo "uv {version}"; exit; fi'
-    uv.write_text(f'#!/bin/sh\n{says}\nexec {_UV} "$@"\n')
-    uv.chmod(0o755)
-    return f"{uv.parent}:{os.defpath}"

@@ -76,22 +76,16 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", _never_stopped, config=
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 def test_the_api_is_as_documented(case: Any, secret: str) -> None:
     """Whatever is sent, the answer is one that the document has for it."""
+    values = case.body.values() if isinstance(case.body, dict) else ()
+    is_padded = any(isinstance(each, str) and each != each.strip() for each in values)
+    unknown = "x-schemathesis-unknown-property"
     excluded = [
         positive_data_acceptance,
         *([unsupported_method] if case.path in LIKE_AN_IDENTIFIER else []),
         # Its issuer is asked, which does not exist.
         *([not_a_server_error] if case.path.startswith(_PROVIDERS) else []),
         # What is trimmed may be longer than the document says, and other headers may be sent.
-        *([negative_data_rejection] if _is_padded(case.body) or _has_another(case) else []),
+        *([negative_data_rejection] if is_padded or unknown in (case.headers or {}) else []),
     ]
     publication.publish_due(wiring.from_environment())  # Nobody else does; it is due in a minute.
     case.call_and_validate(headers={"Authorization": f"Bearer {secret}"}, excluded_checks=excluded)
-
-
-def _has_another(case: Any) -> bool:
-    return "x-schemathesis-unknown-property" in (case.headers or {})
-
-
-def _is_padded(body: object) -> bool:
-    values = body.values() if isinstance(body, dict) else ()
-    return any(isinstance(each, str) and each != each.strip() for each in values)

@@ -5,7 +5,7 @@ No cluster is at hand: nothing shows here that Kubernetes starts them.
 
 import re
 import subprocess
-from collections.abc import Iterator
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -23,14 +23,11 @@ _KUSTOMIZATION: Final = yaml.safe_load((_BASE / "kustomization.yaml").read_text(
 _WAIVED: Final = "CKV_K8S_14,CKV_K8S_43,CKV_K8S_21,CKV_K8S_11,CKV2_K8S_6"
 
 
-def _documents() -> Iterator[dict[str, Any]]:
-    for each in _KUSTOMIZATION["resources"]:
-        yield from yaml.safe_load_all((_BASE / each).read_text())
-
-
 def _one(kind: str) -> dict[str, Any]:
-    (found,) = (each for each in _documents() if each["kind"] == kind)
-    return found
+    files = [(_BASE / each).read_text() for each in _KUSTOMIZATION["resources"]]
+    documents = chain.from_iterable(map(yaml.safe_load_all, files))
+    (found,) = (each for each in documents if each["kind"] == kind)
+    return dict(found)
 
 
 def _settings() -> dict[str, str]:
@@ -48,14 +45,10 @@ def _container(pod: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-def _image(instruction: str) -> str:
-    text = (ROOT / "infra/container/Dockerfile").read_text()
-    return str(re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)[-1])
-
-
 def test_the_pods_can_do_little() -> None:
     """F657a: Servers and setup run as the image's user, without rights and without a token."""
-    user, group = map(int, _image("USER").split(":"))
+    text = (ROOT / "infra/container/Dockerfile").read_text()
+    user, group = map(int, re.findall(r"^USER (.*)$", text, re.MULTILINE)[-1].split(":"))
     assert not _one("ServiceAccount")["automountServiceAccountToken"]
     for pod in _pods():
         assert not pod["automountServiceAccountToken"]
@@ -95,10 +88,11 @@ def test_each_secret_is_where_the_settings_look() -> None:
     (copies,) = re.findall(r"^copies=(.*)$", start, re.MULTILINE)
     looked = re.findall(rf"{copies}/([\w.]+)", " ".join(_settings().values()))
     servers, setup = ({each["name"]: each for each in pod["volumes"]} for pod in _pods())
-    names = [name for part in setup["secrets"]["projected"]["sources"] for name in _items(part)]
+    sources = [part["secret"] for part in setup["secrets"]["projected"]["sources"]]
+    names = [item["path"] for secret in sources for item in secret["items"]]
     assert sorted(looked) == sorted(names)
     # Of one Secret all keys are files. Its owner's password is in another one.
-    parts = [part["secret"]["name"] for part in setup["secrets"]["projected"]["sources"]]
+    parts = [secret["name"] for secret in sources]
     assert servers["secrets"]["secret"]["secretName"] == parts[0] != parts[1]
     for pod in _pods():
         mounted = {each["name"]: each["mountPath"] for each in _container(pod)["volumeMounts"]}
@@ -106,10 +100,6 @@ def test_each_secret_is_where_the_settings_look() -> None:
         assert f"for file in {mounted['secrets']}/*" in start
         # The group of the user reads them; nobody else does.
         assert "defaultMode: 0440" in (_BASE / "deployment.yaml").read_text()
-
-
-def _items(part: dict[str, Any]) -> list[str]:
-    return [each["path"] for each in part["secret"]["items"]]
 
 
 @pytest.mark.slow

@@ -14,15 +14,11 @@ def test_the_user_of_the_process() -> None:
     assert private_files.name({"USER": "mallory", "LOGNAME": "mallory"}) == expected
 
 
-def test_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If root was reached through sudo, the caller of sudo is named as well."""
-    monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert (
-        private_files.name({"SUDO_USER": "alice"}) == f"{pwd.getpwuid(0).pw_name} (sudo by alice)"
-    )
-
-
-def test_another_user_does_not_claim_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is not root cannot name another by a variable."""
-    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
-    assert private_files.name({"SUDO_USER": "alice"}) == "4000000000"
+@pytest.mark.parametrize(
+    ("uid", "name"),
+    [(0, f"{pwd.getpwuid(0).pw_name} (sudo by alice)"), (4_000_000_000, "4000000000")],
+)
+def test_who_called_sudo(monkeypatch: pytest.MonkeyPatch, uid: int, name: str) -> None:
+    """If root was reached through sudo, its caller is named; no other user can name another."""
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    assert private_files.name({"SUDO_USER": "alice"}) == name

@@ -20,7 +20,6 @@ from shared.adapters.postgresql import schema as postgresql_schema
 from shared.adapters.postgresql.blobs import PostgresqlBlobs
 from shared.adapters.postgresql.database import PostgresqlDatabase
 from shared.adapters.postgresql.store import PostgresqlStore
-from shared.errors import InvalidApiKey
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_keys
 from shared.operations.access.api_key_creation import CreatedKey
@@ -36,7 +35,7 @@ from tests.kit import postgresql
 from tests.kit.asgi import run
 from tests.kit.aws import aws
 from tests.kit.processes import free_port, start_in_vain
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock
 from tests.operations.conftest import make_few
 
@@ -64,18 +63,10 @@ class Ended:
 
     def is_over(self, ports: Ports) -> list[bool]:
         return [
-            not _is_accepted(ports, self.leaked),
+            not opens(ports, self.leaked),
             self.tenant.status(ports, self.root) is KeyStatus.REVOKED,
             self.tenant.is_revoked(ports, "svc_wrt_a"),
         ]
-
-
-def _is_accepted(ports: Ports, key: CreatedKey) -> bool:
-    try:
-        api_keys.authenticate(ports, key.secret)
-    except InvalidApiKey:
-        return False
-    return True
 
 
 def recovered(ports: Ports, ended: Ended) -> None:

@@ -122,12 +122,15 @@ OPERATORS: Final = {
 BOUND: Final = {"tenant": "svc_tnt_a", "key": "svc_key_a", "version": "1"}
 
 
+def _policy_and_role(name: str) -> tuple[list[dict[str, Any]], str]:
+    if name == OPERATOR:
+        return managed("OperatorPolicy"), "rescind-operator"
+    return statements(name), ROLES[f"{name}Role"]["RoleName"]
+
+
 def use(name: str, action: str, context: dict[str, str]) -> bool:
     """Whether a role may use the key, by its own policy and by the key's."""
-    if name == OPERATOR:
-        own, role = managed("OperatorPolicy"), "rescind-operator"
-    else:
-        own, role = statements(name), ROLES[f"{name}Role"]["RoleName"]
+    own, role = _policy_and_role(name)
     values = {f"kms:EncryptionContext:{each}": value for each, value in context.items()}
     values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{role}"
     return allowed(own, Request(action, f"rescind-{STAGE}-key-arn", values)) and allowed(
@@ -294,10 +297,7 @@ AS_DOCUMENTS: Final = {"kms:MessageType": "RAW", "kms:SigningAlgorithm": "ED2551
 
 def signs(name: str, resource: str = f"rescind-{STAGE}-key-arn-root", **how: str) -> bool:
     """Whether a role may sign with a key, by its own policy and by the policy of the root key."""
-    if name == OPERATOR:
-        own, role = managed("OperatorPolicy"), "rescind-operator"
-    else:
-        own, role = statements(name), ROLES[f"{name}Role"]["RoleName"]
+    own, role = _policy_and_role(name)
     values = AS_DOCUMENTS | how | {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}
     return allowed(own, Request("kms:Sign", resource, values)) and allowed(
         ROOT_POLICY, Request("kms:Sign", "*", values)

@@ -76,19 +76,6 @@ def authorizer(control_plane: str, api_key: str, signer: str) -> Iterator[Runnin
             reader.join()
 
 
-def _client(server: LocalServer, key: str) -> httpx2.Client:
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx2.Client(base_url=server.url, headers=headers, timeout=30, verify=False)
-
-
-def _revoke(admin: httpx2.Client, warrant_id: str) -> float:
-    """Revoke a warrant of `tenuo`; return when that was acknowledged."""
-    ours = warrant_id.replace("tnu_wrt_", "svc_wrt_")
-    answer = admin.post("/v1/revocations", json={"warrant_id": ours, "reason": "stolen"})
-    assert answer.status_code == 201, answer.text
-    return time.time()
-
-
 def test_a_stock_authorizer_refuses_a_revoked_warrant(tmp_path: Path) -> None:
     """NATIVE-4, NATIVE-6, F279a: A stock authorizer refuses a warrant within a heartbeat + 0.5 s.
 
@@ -96,7 +83,8 @@ def test_a_stock_authorizer_refuses_a_revoked_warrant(tmp_path: Path) -> None:
     stay allowed.
     """
     with local_server(tmp_path / "data", "--log-level", "info") as server:
-        admin = _client(server, server.admin_key)
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        admin = httpx2.Client(base_url=server.url, headers=headers, timeout=30, verify=False)
         with authorizer(*_as_documented(server)) as stock:
             warrants = stock.first("registered")["warrants"]
             stock.first("decision", warrant="0", decision="allowed")
@@ -115,7 +103,11 @@ def test_a_stock_authorizer_refuses_a_revoked_warrant(tmp_path: Path) -> None:
 
 
 def _seconds(stock: Running, admin: httpx2.Client, warrant_id: str, name: str) -> float:
-    acknowledged = _revoke(admin, warrant_id)
+    """Revoke a warrant of `tenuo`; return how long after the answer it was refused."""
+    ours = warrant_id.replace("tnu_wrt_", "svc_wrt_")
+    answer = admin.post("/v1/revocations", json={"warrant_id": ours, "reason": "stolen"})
+    assert answer.status_code == 201, answer.text
+    acknowledged = time.time()
     at: float = stock.first("decision", warrant=name, decision="RevokedError")["at"]
     return at - acknowledged
 

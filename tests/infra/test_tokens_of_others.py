@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ from tests.kit import identities, issuers
 from tests.kit.api import Tenant, serve
 from tests.kit.listening import listening
 from tests.kit.peers import asked
-from tests.kit.processes import ROOT, local_server
+from tests.kit.processes import ROOT, LocalServer, local_server
 from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
 
@@ -107,6 +109,20 @@ def _jwt(jti: str) -> str:
     return issuers.signed(_JWT, claims, issuers.key("ES256"))
 
 
+@contextmanager
+def _desk(folder: Path, **more: str) -> Iterator[tuple[LocalServer, Terminal]]:
+    """A server, and a terminal of its administrator."""
+    with local_server(folder / ".data") as server:
+        settings = {
+            "RESCIND_CONFIG_DIR": str(folder.with_name(f"{folder.name}-home")),
+            "RESCIND_URL": server.url,
+            "RESCIND_API_KEY": server.admin_key,
+        }
+        with Terminal(folder, settings | more) as terminal:
+            terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
+            yield server, terminal
+
+
 def test_the_page_on_tokens(tmp_path: Path) -> None:
     """F1396c: The commands of docs/tokens.md revoke JWTs and a Biscuit, and introspect a JWT."""
     of_jwt, of_subject, of_gateway, of_biscuit, *_ = console.blocks("docs/tokens.md")
@@ -114,23 +130,15 @@ def test_the_page_on_tokens(tmp_path: Path) -> None:
     (tmp_path / "stolen.jwt").write_text(_jwt("stolen-1"))
     keys = issuers.key_set(issuers.public(issuers.key("ES256"), kid="k1"))
     (tmp_path / "jwks.json").write_text(keys)
-    with local_server(tmp_path / ".data") as server:
-        settings = {
-            "RESCIND_CONFIG_DIR": str(tmp_path.with_name(f"{tmp_path.name}-home")),
-            "RESCIND_URL": server.url,
-            "RESCIND_API_KEY": server.admin_key,
-            "JWT": _jwt("good-2"),
-        }
-        with Terminal(tmp_path, settings) as terminal:
-            terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
-            assert terminal.type(of_jwt).count("1 revoked") == 2
-            assert "left the company" in terminal.type(of_subject).rpartition("VERDICT")[2]
-            assert '{"active":true,"iss":"https://as.example"' in terminal.type(of_gateway)
-            revoked = terminal.type(of_gateway.splitlines()[-1].replace("$JWT", _jwt("stolen-1")))
-            assert revoked.endswith('{"active":false}')
-            terminal.type(of_biscuit.replace("c8976509f2cc…", biscuit["value"]))
-            named = token_id(**biscuit)
-            assert "revoked" in terminal.type(f"rescind check {named} || test $? -eq 3")
+    with _desk(tmp_path, JWT=_jwt("good-2")) as (_, terminal):
+        assert terminal.type(of_jwt).count("1 revoked") == 2
+        assert "left the company" in terminal.type(of_subject).rpartition("VERDICT")[2]
+        assert '{"active":true,"iss":"https://as.example"' in terminal.type(of_gateway)
+        revoked = terminal.type(of_gateway.splitlines()[-1].replace("$JWT", _jwt("stolen-1")))
+        assert revoked.endswith('{"active":false}')
+        terminal.type(of_biscuit.replace("c8976509f2cc…", biscuit["value"]))
+        named = token_id(**biscuit)
+        assert "revoked" in terminal.type(f"rescind check {named} || test $? -eq 3")
 
 
 def test_the_lines_about_biscuits(tmp_path: Path) -> None:
@@ -193,27 +201,20 @@ def test_the_page_on_status_lists(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
     (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    with local_server(tmp_path / ".data") as server:
-        settings = {
-            "RESCIND_CONFIG_DIR": str(tmp_path.with_name(f"{tmp_path.name}-home")),
-            "RESCIND_URL": server.url,
-            "RESCIND_API_KEY": server.admin_key,
-        }
-        with Terminal(tmp_path, settings) as terminal:
-            terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
-            one, other, _ = map(int, terminal.type(of_list).split())
-            found = terminal.type('echo "$LIST"').strip()
-            address = f"{server.url}/v1/status-lists"
-            keys = f"{address}/jwks.json?list={found}"
+    with _desk(tmp_path) as (server, terminal):
+        one, other, _ = map(int, terminal.type(of_list).split())
+        found = terminal.type('echo "$LIST"').strip()
+        address = f"{server.url}/v1/status-lists"
+        keys = f"{address}/jwks.json?list={found}"
 
-            def holds(index: int) -> Any:
-                claims = json.loads(shown)
-                claims["status"]["status_list"] = {"uri": f"{address}/{found}", "idx": index}
-                return _oauth("holds", {"lines": lines, "claims": claims, "keys": keys})
+        def holds(index: int) -> Any:
+            claims = json.loads(shown)
+            claims["status"]["status_list"] = {"uri": f"{address}/{found}", "idx": index}
+            return _oauth("holds", {"lines": lines, "claims": claims, "keys": keys})
 
-            assert json.loads(shown)["status"]["status_list"].keys() == {"uri", "idx"}
-            assert holds(one) is holds(other) is True
-            terminal.type(re.sub("tsl-.*-90412", f"tsl-{found[8:]}-{one}", of_revocation))
-            terminal.type("rescind srl publish")
-            assert (holds(one), holds(other)) == (False, True)
+        assert json.loads(shown)["status"]["status_list"].keys() == {"uri", "idx"}
+        assert holds(one) is holds(other) is True
+        terminal.type(re.sub("tsl-.*-90412", f"tsl-{found[8:]}-{one}", of_revocation))
+        terminal.type("rescind srl publish")
+        assert (holds(one), holds(other)) == (False, True)
     assert "fetch failed" in holds(other)

@@ -1,6 +1,5 @@
 """What a verifier with the pin of the roots demands of the sealed log (LOG-34)."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,22 +22,12 @@ from shared.authorizer.formats.wire import FeedPosition
 from shared.model.audit import records, witnesses
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.merkle import NOTHING
-from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
+from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry
 
 THIEF: Final = bytes(range(1, 33))
 WITNESSES: Final = [bytes([each]) * 32 for each in (1, 2, 3)]
 NAMES: Final = [f"w{each[0]}.example" for each in WITNESSES]
 PUBLIC: Final = witnesses.cosigner("", seed=SEED).public_key
-
-
-@pytest.fixture(scope="module")
-def whole() -> Log:
-    return of([entry(number, START + timedelta(seconds=number)) for number in range(SIZE)])
-
-
-@pytest.fixture
-def log(whole: Log) -> Log:
-    return copy.deepcopy(whole)
 
 
 def stated(log: Log, size: int) -> Checkpoint:

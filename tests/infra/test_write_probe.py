@@ -1,7 +1,7 @@
 """The probe of IAM's conditions, on an account that judges transactions in one way or another."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import boto3
@@ -37,7 +37,10 @@ def judging(session: boto3.Session, monkeypatch: pytest.MonkeyPatch, way: Way) -
         if b"TransactWriteItems" not in request.headers["X-Amz-Target"]:
             return None
         written = [next(iter(each.items())) for each in json.loads(body)["TransactItems"]]
-        items = [(_ACTIONS[kind], [_partition(change)]) for kind, change in written]
+        items = [
+            (_ACTIONS[kind], [str((change.get("Item") or change["Key"])["pk"]["S"])])
+            for kind, change in written
+        ]
         table = str(written[0][1]["TableName"])
         if all(_is_allowed(session, table, *each) for each in way(items)):
             return None
@@ -51,10 +54,6 @@ def judging(session: boto3.Session, monkeypatch: pytest.MonkeyPatch, way: Way) -
         return client
 
     monkeypatch.setattr(write_probe, "_assume_role", hooked)
-
-
-def _partition(change: Mapping[str, Any]) -> str:
-    return str((change.get("Item") or change["Key"])["pk"]["S"])
 
 
 def _is_allowed(session: boto3.Session, table: str, action: str, partitions: list[str]) -> bool:

@@ -137,18 +137,28 @@ def exchanged(
     ports: Ports, provider_id: str, audience: str = "rescind", **said: Any
 ) -> StartedSession:
     """A session for a token of `ISSUER`."""
-    form = {
+    return redeemed(ports, exchange_form(provider_id, token(ports, audience, **said)))
+
+
+def exchange_form(provider_id: str, subject_token: str) -> dict[str, str]:
+    """Return the form that exchanges a token of `ISSUER`."""
+    return {
         "grant_type": sign_in.EXCHANGE,
         "audience": provider_id,
-        "subject_token": token(ports, audience, **said),
+        "subject_token": subject_token,
         "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
     }
-    return redeemed(ports, form)
 
 
 def by_code(ports: Ports, provider_id: str, **said: Any) -> StartedSession:
     """A session for a code of `ISSUER`."""
-    form = {
+    form = code_form(provider_id)
+    return redeemed(ports, form, token(ports, "rescind", nonce="n", **said))
+
+
+def code_form(provider_id: str) -> dict[str, str]:
+    """Return the form that redeems a code of `ISSUER`."""
+    return {
         "grant_type": sign_in.CODE,
         "audience": provider_id,
         "code": "SplxlOBe",
@@ -156,7 +166,6 @@ def by_code(ports: Ports, provider_id: str, **said: Any) -> StartedSession:
         "nonce": "n",
         "redirect_uri": f"https://rescind.example.com/console/signed-in/{provider_id}",
     }
-    return redeemed(ports, form, token(ports, "rescind", nonce="n", **said))
 
 
 def logout_token(ports: Ports, audience: Any = "rescind", **said: Any) -> str:

@@ -129,6 +129,12 @@ class Tenant:
     def is_revoked(self, ports: Ports, warrant_id: str) -> bool:
         return revocations.check(ports, self.operator, warrant_id=warrant_id).revoked
 
+    def feed_sequence(self, ports: Ports) -> int:
+        """Return the number of the newest entry in the feed."""
+        head = in_force.read_feed_head(ports, self.id)
+        assert head is not None
+        return head.sequence
+
     def regenerate(self, ports: Ports) -> Payload:
         srl.regenerate(ports, self.operator)
         return self.published(ports)

@@ -78,14 +78,6 @@ def _no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", unknown)
 
 
-def _file_for_folder(home: Path, _: pytest.MonkeyPatch) -> None:
-    home.write_text("")
-
-
-def _folder_for_file(home: Path, _: pytest.MonkeyPatch) -> None:
-    (home / "default/profile.json").mkdir(parents=True)
-
-
 def _profile(content: bytes) -> Callable[[Path, pytest.MonkeyPatch], None]:
     def prepare(home: Path, _: pytest.MonkeyPatch) -> None:
         (home / "default").mkdir(mode=0o700, parents=True)
@@ -98,10 +90,10 @@ def _with(**members: object) -> Callable[[Path, pytest.MonkeyPatch], None]:
     return _profile(json.dumps({"url": "http://127.0.0.1:9", "api_key": KEY} | members).encode())
 
 
-HOMES: Final = {
+HOMES: Final[dict[str, Callable[[Path, pytest.MonkeyPatch], object]]] = {
     "no home": _no_home,
-    "a file for the folder": _file_for_folder,
-    "a folder for the file": _folder_for_file,
+    "a file for the folder": lambda home, _: home.write_text(""),
+    "a folder for the file": lambda home, _: (home / "default/profile.json").mkdir(parents=True),
     "an empty file": _profile(b""),
     "a list": _profile(b"[]"),
     "no text": _profile(b'"\xff"'),

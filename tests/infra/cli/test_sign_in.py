@@ -3,8 +3,9 @@
 import json
 import webbrowser
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -244,12 +245,8 @@ def _says(status: int = 400, **said: Any) -> Script:
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the command waited, which takes no time here."""
     found: list[float] = []
-    monkeypatch.setattr(sign_in, "by_device", _waiting(sign_in.by_device, found.append))
+    monkeypatch.setattr(sign_in, "by_device", partial(sign_in.by_device, wait=found.append))
     return found
-
-
-def _waiting(call: Callable[..., Any], wait: Callable[[float], None]) -> Callable[..., Any]:
-    return lambda *given, **named: call(*given, **named, wait=wait)
 
 
 def test_a_person_signs_in_on_another_machine(company: Company, waited: list[float]) -> None:

@@ -92,17 +92,12 @@ def test_people_replace_the_root_of_a_server(
     assert operator.run("trust", "draft", "--out", draft).code == 0
     ended = operator.run("trust", "sign", draft, "--key", own.data / "root.key", "--yes")
     assert (ended.code, "is not a root of this document" in ended.err) == (2, True)
-    _back_to_one_root(operator, own, people, tmp_path)
-    assert _shows(operator, "--trust-pin", pin)["threshold"] == 1
-
-
-def _back_to_one_root(operator: Shell, own: LocalServer, people: list[str], tmp_path: Path) -> None:
-    """The root of the server again, by those who hold the others, in one step."""
-    rotate = ("trust", "rotate-root", "--key", tmp_path / "1.key", "--key", tmp_path / "2.key")
-    ended = operator.run(
-        *rotate, "--new", own.data / "root.key", "--out", tmp_path / "back.json", "--yes"
-    )
+    # The root of the server again, by those who hold the others, in one step.
+    others = ("--key", tmp_path / "1.key", "--key", tmp_path / "2.key")
+    new = ("--new", own.data / "root.key", "--out", tmp_path / "back.json")
+    ended = operator.run("trust", "rotate-root", *others, *new, "--yes")
     assert ended.code == 0, ended.err
+    assert _shows(operator, "--trust-pin", pin)["threshold"] == 1
 
 
 def test_an_outdated_draft_is_refused(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from shared.adapters.postgresql.database import PostgresqlDatabase
 from shared.adapters.postgresql.store import PostgresqlStore
 from shared.errors import Unavailable
 from shared.model.tenants import settings_address
-from shared.operations.lists import in_force, publication
+from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.infra.folders import opened
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.postgresql import borrowed
-from tests.kit.tenants import Tenant, break_off
+from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.waiting import soon
 from tests.kit.worlds import embedded
 
@@ -48,20 +47,6 @@ def running(
         thread.join()
 
 
-def sequence(ports: Ports, tenant: Tenant) -> int:
-    return _sequence(ports, tenant.id)
-
-
-def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
-    return sequence(ports, tenant) == number
-
-
-def _sequence(ports: Ports, tenant_id: str) -> int:
-    head = in_force.read_feed_head(ports, tenant_id)
-    assert head is not None
-    return head.sequence
-
-
 def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
     """F224a: On one machine a change is in the feed in a moment, without the schedule."""
     ports = embedded(tmp_path, _now)
@@ -69,7 +54,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
     with running(ports):
         for number in (1, 2):
             tenant.revoke(ports, f"svc_wrt_{number}")
-            soon(partial(_is_at, ports, tenant, number))
+            soon(lambda number=number: tenant.feed_sequence(ports) == number)  # type: ignore[misc]
 
 
 @pytest.mark.slow
@@ -86,7 +71,7 @@ def test_a_mark_wakes_the_feed(
                 if not is_heard:
                     shutil.rmtree(tmp_path / "svc.db-news", ignore_errors=True)
                 tenant.revoke(others, f"svc_wrt_{number}")
-                soon(partial(_is_at, ports, tenant, number))
+                soon(lambda number=number: tenant.feed_sequence(ports) == number)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
@@ -110,7 +95,7 @@ def test_a_mark_of_another_server_wakes_the_feed(
         with running(ports):
             for tenant in tenants:
                 tenant.revoke(others, "svc_wrt_a")
-                soon(partial(_is_at, ports, tenant, 1))
+                soon(lambda tenant=tenant: tenant.feed_sequence(ports) == 1)  # type: ignore[misc]
 
 
 def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
@@ -126,7 +111,7 @@ def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> Non
 
     thread = FeedPublisher(replace(ports, store=Intercepted(ports.store, count)), print)
     thread._round()
-    assert sequence(ports, tenant) == 1
+    assert tenant.feed_sequence(ports) == 1
     calls.clear()
     thread._round()
     assert calls == ["query_many"]
@@ -145,8 +130,7 @@ def test_a_fault_is_logged_once_and_tried_again(
     ports = embedded(tmp_path, _now)
     broken, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
     address = settings_address(broken.id)
-    item = ports.store.get(address)
-    assert item is not None
+    item = item_at(ports, address)
     for tenant in (broken, other):
         tenant.revoke(ports, "svc_wrt_a")
     ports.store.write(Delete(address, Expect.PRESENT))
@@ -157,12 +141,12 @@ def test_a_fault_is_logged_once_and_tried_again(
         return call()
 
     with running(replace(ports, store=Intercepted(ports.store, note))):
-        soon(lambda: sequence(ports, other) == 1)
+        soon(lambda: other.feed_sequence(ports) == 1)
         soon(lambda: len(tried) > 3)
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert broken.id in caplog.text
         ports.store.write(Put(address, item, Expect.ABSENT))
-        soon(lambda: sequence(ports, broken) == 1)
+        soon(lambda: broken.feed_sequence(ports) == 1)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
@@ -186,7 +170,7 @@ def test_a_store_that_fails_is_tried_again(
         soon(lambda: len(failed) > 3)
         assert len([each for each in caplog.messages if each.startswith("the feed")]) == 1
         answers.set()
-        soon(lambda: sequence(ports, tenant) == 1)
+        soon(lambda: tenant.feed_sequence(ports) == 1)
 
 
 def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:

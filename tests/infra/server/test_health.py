@@ -39,10 +39,19 @@ def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
         head = http.head(f"{server.url}/readyz")
         assert (head.status_code, head.content) == (200, b"")
         assert http.post(f"{server.url}/readyz").status_code == 401
-        _ages(http.get(f"{server.url}/readyz"))
+        ready = http.get(f"{server.url}/readyz")
+        lists = ready.json()["lists"]
+        assert 0 <= lists["oldest_age_seconds"] < 60
+        assert 3500 < lists["soonest_expiry_seconds"] <= 3600
+        assert (ready.status_code, lists["late"]) == (200, 0)
         with closing(sqlite3.connect(server.data / "svc.db")) as database:
             database.execute("ALTER TABLE keys RENAME TO lost")
-        assert _until_unready(http, server.url) == "The store does not respond."
+        # The answer that was seen before is repeated for a while.
+        soon(lambda: http.get(f"{server.url}/readyz").status_code != 200)
+        broken = http.get(f"{server.url}/readyz")
+        assert (broken.status_code, broken.headers["retry-after"]) == (503, "1")
+        error = broken.json()["error"]
+        assert (error["code"], error["message"]) == ("unavailable", "The store does not respond.")
         assert http.get(f"{server.url}/healthz").status_code == 200
 
 
@@ -62,23 +71,6 @@ def test_a_server_that_is_told_to_stop_drains(tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=60) == 0
         assert server.output.read_text().endswith(f"Stopped; the data is in {server.data}\n")
-
-
-def _ages(answer: httpx2.Response) -> None:
-    lists = answer.json()["lists"]
-    assert 0 <= lists["oldest_age_seconds"] < 60
-    assert 3500 < lists["soonest_expiry_seconds"] <= 3600
-    assert (answer.status_code, lists["late"]) == (200, 0)
-
-
-def _until_unready(http: httpx2.Client, url: str) -> str:
-    """What it says once the answer that was seen before is not repeated any more."""
-    soon(lambda: http.get(f"{url}/readyz").status_code != 200)
-    answer = http.get(f"{url}/readyz")
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    error = answer.json()["error"]
-    assert error["code"] == "unavailable"
-    return str(error["message"])
 
 
 @dataclass

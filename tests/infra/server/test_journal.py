@@ -80,14 +80,8 @@ def running(ports: Ports, broken: BrokenBlobs) -> Iterator[FeedPublisher]:
     assert not feed.is_alive()
 
 
-def sequence(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.read_feed_head(ports, tenant.id)
-    assert head is not None
-    return head.sequence
-
-
 def _is_after(ports: Ports, tenant: Tenant, number: int) -> bool:
-    return sequence(ports, tenant) > number
+    return tenant.feed_sequence(ports) > number
 
 
 def journaled(ports: Ports, tenant: Tenant) -> set[str]:
@@ -117,16 +111,16 @@ def test_blobs_that_are_away_delay_no_change(
     with running(broken.broken(), broken) as feed:
         soon(lambda: broken.calls)
         acme.revoke_key(ports, key)
-        soon(lambda: sequence(ports, acme) >= 1)
+        soon(lambda: acme.feed_sequence(ports) >= 1)
         for number in range(3):
-            before = sequence(ports, acme)
+            before = acme.feed_sequence(ports)
             acme.revoke(ports, f"svc_wrt_{number}")
             soon(partial(_is_after, ports, acme, before))
         globex.revoke(ports, "svc_wrt_a")
-        soon(lambda: sequence(ports, globex) == 1)
+        soon(lambda: globex.feed_sequence(ports) == 1)
         assert journaled(ports, acme) == set()
         # What the signer signed is stated once.
-        stated = in_force.read_entries(ports, acme.id, after=0, until=sequence(ports, acme))
+        stated = in_force.read_entries(ports, acme.id, after=0, until=acme.feed_sequence(ports))
         assert [warrant in each.decode()[0].revoked for each in stated].count(True) == 1
         assert marks.read_signer_marks(ports, acme.id, limit=9)
         broken.mended.set()
@@ -156,7 +150,7 @@ def test_a_damaged_journal_stops_no_other(ports: Ports, caplog: pytest.LogCaptur
     feed._round()
     for _ in range(3):
         feed.journaling._round()
-    assert (sequence(ports, acme), sequence(ports, globex)) == (1, 1)
+    assert (acme.feed_sequence(ports), globex.feed_sequence(ports)) == (1, 1)
     assert journaled(ports, globex) == {"svc_wrt_a"}
     assert tried == ["names"]
     assert [each for each in caplog.messages if "journal" in each] == [
@@ -199,7 +193,7 @@ def test_publications_are_merged_in_one_number(ports: Ports) -> None:
     for number in range(3):
         tenant.revoke(ports, f"svc_wrt_{number}")
         feed._round()
-    assert sequence(ports, tenant) == 3
+    assert tenant.feed_sequence(ports) == 3
     feed.journaling._round()
     assert len([*journal.list_blobs(ports, tenant.id)]) == before + 1
     assert journaled(ports, tenant) == {"svc_wrt_0", "svc_wrt_1", "svc_wrt_2"}

@@ -99,15 +99,10 @@ def _break(database: PostgresqlServer, crowd: Crowd) -> int:
     raise AssertionError
 
 
-def _stand_still(database: PostgresqlServer) -> None:
-    database.signal(signal.SIGSTOP)
-
-
-def _go_on(database: PostgresqlServer) -> None:
-    database.signal(signal.SIGCONT)
-
-
-_PAUSE: Final = (_stand_still, _go_on)
+_PAUSE: Final[tuple[_Step, _Step]] = (
+    lambda database: database.signal(signal.SIGSTOP),
+    lambda database: database.signal(signal.SIGCONT),
+)
 _STOP: Final = (PostgresqlServer.stop, PostgresqlServer.start)
 _BY_HAND: Final = [(way, length) for way in (_PAUSE, _STOP) for length in (1, 11, 60)]
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from functions.webhooks import operations as managing
-from functions.webhooks.records import DisableReason, Webhook
+from functions.webhooks.records import DisableReason
 from infra.data_folder import METRICS_VARIABLE
 from infra.server import metrics
 from infra.server import ops as local_ops
@@ -313,8 +313,13 @@ def test_keys_that_expire_soon_are_counted(
 def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """F400e: Webhooks of up to 200 tenants are counted by state; others need no reads."""
     tenants = [Tenant.create(ports, f"t{number}") for number in range(2)]
-    made = [_webhook(ports, each) for each in tenants * 2]
-    states = [made[0].disable(DisableReason.GONE), replace(made[1], failing_since=ports.now())]
+    first, second, *_ = [
+        managing.create(
+            ports, each.operator, url="https://hooks.example.com/", events=("*",), description=None
+        ).webhook
+        for each in tenants * 2
+    ]
+    states = [first.disable(DisableReason.GONE), replace(second, failing_since=ports.now())]
     for each in states:
         ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
 
@@ -331,11 +336,6 @@ def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyP
     assert found() == [{"enabled": 2, "failing": 1, "disabled": 1}]
     monkeypatch.setattr(metrics, "_TENANTS_MAX", 1)
     assert found() == []
-
-
-def _webhook(ports: Ports, tenant: Tenant) -> Webhook:
-    url = "https://hooks.example.com/"
-    return managing.create(ports, tenant.operator, url=url, events=("*",), description=None).webhook
 
 
 # --- traces ---

@@ -55,14 +55,6 @@ pytestmark = [
 ]
 
 
-def _documented(url: str, key: str) -> str:
-    """Return the lines of the page, with the address and the key of this service."""
-    page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"```apache\n(.*?)```", page, re.DOTALL)
-    assert isinstance(lines, str)
-    return lines.replace("https://rescind.example", url).replace("svc_…", key)
-
-
 @contextmanager
 def _apache(folder: Path, url: str, key: str) -> Iterator[str]:
     port, tls_port = free_port(), free_port()
@@ -74,7 +66,10 @@ def _apache(folder: Path, url: str, key: str) -> Iterator[str]:
     (folder / "pages").mkdir()
     (folder / "pages" / "account").write_text("ann")
     file = folder / "apache.conf"
-    lines = _documented(f"https://localhost:{tls_port}", key)
+    page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```apache\n(.*?)```", page, re.DOTALL)
+    address = f"https://localhost:{tls_port}"
+    lines = lines.replace("https://rescind.example", address).replace("svc_…", key)
     values = {"host": HOST, "port": port, "tls_port": tls_port, "url": url}
     file.write_text(
         _CONFIGURATION.format(folder=folder, modules=modules, documented=lines, **values)

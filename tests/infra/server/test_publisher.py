@@ -64,12 +64,6 @@ def publishing() -> Iterator[ProcessStatus]:
         publications.close()
 
 
-def _sequence(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.read_feed_head(ports, tenant.id)
-    assert head is not None
-    return head.sequence
-
-
 def test_one_of_two_servers_publishes(ports: Ports) -> None:
     """F226a: Of two servers on the same data one publishes; the other one takes over."""
     tenant = Tenant.create(ports)
@@ -79,9 +73,9 @@ def test_one_of_two_servers_publishes(ports: Ports) -> None:
         tenant.revoke(ports, "svc_wrt_a")
         beats = board.beats(PUBLISHER)
         soon(lambda: board.beats(PUBLISHER) > beats + 1)
-        assert (_sequence(ports, tenant), board.is_leader()) == (0, False)
+        assert (tenant.feed_sequence(ports), board.is_leader()) == (0, False)
         other.end()
-        soon(lambda: _sequence(ports, tenant))
+        soon(lambda: tenant.feed_sequence(ports))
         soon(board.is_leader)
 
 
@@ -94,10 +88,10 @@ def test_a_server_without_duties_never_publishes(
     monkeypatch.setenv("RESCIND_LEADER_ELIGIBLE", "off")
     with publishing() as board:
         soon(lambda: board.leader_seconds() > 0.3)
-        assert (_sequence(ports, tenant), board.is_leader()) == (0, False)
+        assert (tenant.feed_sequence(ports), board.is_leader()) == (0, False)
         monkeypatch.setenv("RESCIND_LEADER_ELIGIBLE", "on")
         with publishing():
-            soon(lambda: _sequence(ports, tenant))
+            soon(lambda: tenant.feed_sequence(ports))
             soon(lambda: board.leader_seconds() < 0.3)
 
 
@@ -142,15 +136,11 @@ def test_others_that_do_not_answer_delay_no_change(
             sealed = log.head(ports, tenant.id)
             for number in range(1, 4):
                 tenant.revoke(ports, f"svc_wrt_{number}")
-                soon(partial(_is_at, ports, tenant, number))
+                soon(lambda number=number: tenant.feed_sequence(ports) >= number)  # type: ignore[misc]
             soon(lambda: log.head(ports, tenant.id) != sealed)
             soon(lambda: in_force.read_trust_head(ports, tenant.id))
         finally:
             silent.ends.set()
-
-
-def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
-    return _sequence(ports, tenant) >= number
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Expired audit entries leave the store on one machine."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -23,8 +24,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ports(tmp_path: Path, clock: Clock) -> Ports:
-    return embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+def ports(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    yield ports
+    close(ports)
+
+
+def apply(retention: Retention, times: int) -> None:
+    for _ in range(times):
+        retention.apply()
 
 
 def entries(ports: Ports, tenant: Tenant, *moments: datetime) -> int:
@@ -43,22 +51,18 @@ def test_what_has_expired_is_removed(ports: Ports, clock: Clock) -> None:
     assert entries(ports, tenant, made_at) == 42
     retention = Retention(ports, readings=READINGS)
     clock.advance(days=30)
-    for _ in range(READINGS + 1):
-        retention.apply()
+    apply(retention, READINGS + 1)
     assert entries(ports, tenant, made_at) == 42
     clock.advance(days=1)
-    for _ in range(READINGS):
-        retention.apply()
+    apply(retention, READINGS)
     # Those of the tenant's creation and of the shorter retention are kept for 400 days.
     assert entries(ports, tenant, made_at) == 2
     assert sum(map(ports.store.count, month(tenant.id, made_at))) == 2
     assert isinstance(ports.store, SqliteStore)
     assert list(ports.store.problems()) == []
     clock.advance(days=400)
-    for _ in range(READINGS):
-        retention.apply()
+    apply(retention, READINGS)
     assert entries(ports, tenant, made_at) == 0
-    close(ports)
 
 
 @pytest.mark.parametrize("readings_ahead", range(1, READINGS))
@@ -69,16 +73,12 @@ def test_a_clock_that_is_ahead_for_a_while_removes_nothing(
     made_at = clock()
     tenant = Tenant.create(ports)
     retention = Retention(ports, readings=READINGS)
-    for _ in range(READINGS):
-        retention.apply()
+    apply(retention, READINGS)
     clock.advance(days=3650)
-    for _ in range(readings_ahead):
-        retention.apply()
+    apply(retention, readings_ahead)
     clock.advance(days=-3650)
-    for _ in range(READINGS):
-        retention.apply()
+    apply(retention, READINGS)
     assert entries(ports, tenant, made_at) == 1
-    close(ports)
 
 
 def test_it_begins_with_no_trust_in_the_clock(ports: Ports, clock: Clock) -> None:
@@ -87,9 +87,7 @@ def test_it_begins_with_no_trust_in_the_clock(ports: Ports, clock: Clock) -> Non
     tenant = Tenant.create(ports)
     clock.advance(days=3650)
     retention = Retention(ports, readings=READINGS)
-    for _ in range(READINGS - 1):
-        retention.apply()
+    apply(retention, READINGS - 1)
     assert entries(ports, tenant, made_at) == 1
     retention.apply()
     assert entries(ports, tenant, made_at) == 0
-    close(ports)

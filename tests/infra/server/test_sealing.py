@@ -23,15 +23,15 @@ from tests.kit.worlds import Clock, embedded
 
 
 @contextmanager
-def _running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A thread that hardly pauses; the tenants whose log has grown."""
+def _running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sealing, list[str]]]:
+    """A thread that hardly pauses, and the tenants whose log has grown."""
     monkeypatch.setattr(local_sealing, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(local_sealing, "_PAUSES_A_ROUND", 0)
     grown = list[str]()
     sealing = Sealing(ports, grown.append)
     sealing.start()
     try:
-        yield grown
+        yield sealing, grown
     finally:
         sealing.stop()
         soon(lambda: not sealing.is_alive())
@@ -47,7 +47,7 @@ def test_entries_are_sealed_within_seconds(tmp_path: Path, monkeypatch: pytest.M
     clock = Clock()
     ports = embedded(tmp_path, clock)
     acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
-    with _running(ports, monkeypatch) as grown:
+    with _running(ports, monkeypatch) as (_, grown):
         soon(lambda: (_size(ports, acme), _size(ports, globex)) == (1, 1))
         acme.revoke(ports, "svc_wrt_a")
         soon(lambda: _size(ports, acme) == 2)
@@ -64,8 +64,6 @@ def test_entries_are_sealed_within_seconds(tmp_path: Path, monkeypatch: pytest.M
 
 def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F400g: The time since all logs were sealed grows while one log cannot be sealed."""
-    monkeypatch.setattr(local_sealing, "_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(local_sealing, "_PAUSES_A_ROUND", 0)
     ports = embedded(tmp_path, Clock())
     acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
     failing = [acme.id]
@@ -75,9 +73,8 @@ def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise Unavailable
         return call()
 
-    sealing = Sealing(replace(ports, store=Intercepted(ports.store, fail)))
-    sealing.start()
-    try:
+    broken = replace(ports, store=Intercepted(ports.store, fail))
+    with _running(broken, monkeypatch) as (sealing, _):
         soon(lambda: _size(ports, globex) == 1)
         assert sealing.whole_at == -inf
         failing.clear()
@@ -89,9 +86,6 @@ def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert sealing.whole_at < failed
         failing.clear()
         soon(lambda: sealing.whole_at > failed)
-    finally:
-        sealing.stop()
-        soon(lambda: not sealing.is_alive())
 
 
 def test_what_stops_one_tenant_stops_no_other(

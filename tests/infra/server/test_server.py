@@ -149,7 +149,12 @@ def test_lost_records_are_not_replaced_by_an_empty_store(
             shutil.copy(tmp_path / "svc.db", tmp_path / "old")
         onboarding.create_tenant(ports, handle="local")
         srl.regenerate(ports, onboarding.operator(ports, handle="local"))
-    _lose_records(tmp_path, loss)
+    for name in ("svc.db", "svc.db-wal", "svc.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    if loss == "emptied":
+        (tmp_path / "svc.db").touch()
+    if loss == "without its log":
+        (tmp_path / "old").rename(tmp_path / "svc.db")
     if left == "admin.key":
         shutil.rmtree(tmp_path / "blobs")
         (tmp_path / "admin.key").write_text("svc_old\n")
@@ -159,15 +164,6 @@ def test_lost_records_are_not_replaced_by_an_empty_store(
         result = processes.run("-m", "infra.cli", "doctor", "--data", str(tmp_path))
         assert result.returncode == 2
         assert "lost or incomplete" in result.stderr
-
-
-def _lose_records(folder: Path, loss: str) -> None:
-    for name in ("svc.db", "svc.db-wal", "svc.db-shm"):
-        (folder / name).unlink(missing_ok=True)
-    if loss == "emptied":
-        (folder / "svc.db").touch()
-    if loss == "without its log":
-        (folder / "old").rename(folder / "svc.db")
 
 
 def _api_keys(server: processes.LocalServer) -> list[dict[str, object]]:

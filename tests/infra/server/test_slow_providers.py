@@ -5,9 +5,9 @@ import http.client
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -74,40 +74,52 @@ class Place:
     """A server whose identity providers are slow, and the requests to it."""
 
     slow: SlowOutbound
+    provider_id: str
     contract: ASGIApp
     sign_in: ASGIApp
     lists: ASGIApp
 
     @classmethod
-    def of(cls, ports: Ports, work: ThreadedWork) -> "Place":
+    def of(cls, ports: Ports, work: ThreadedWork, provider_id: str) -> "Place":
         slow = SlowOutbound()
         asking = replace(ports, outbound=lambda: slow)
         limits = PublicMiddleware(AnonymousLimiter(ports.now), tuple, {})
         return cls(
             slow,
+            provider_id,
             create_app(*ROUTERS, ports=lambda: asking, work=work),
             partial(limits.answer, SignIn(lambda: asking, work)),
             partial(limits.answer, PublicLists(lambda: asking, work)),
         )
 
-    async def code(self, provider_id: str, peer: str) -> Answer:
-        body = urlencode(code_form(provider_id)).encode()
+    async def code(self, peer: str) -> Answer:
+        body = urlencode(identities.code_form(self.provider_id)).encode()
         return await exchange(self.sign_in, "POST", CODES, headers=[FORM], chunks=[body], peer=peer)
 
-    async def token(self, provider_id: str, token: str, peer: str) -> Answer:
-        form = {"grant_type": sign_in.EXCHANGE, "audience": provider_id, "subject_token": token}
-        form["subject_token_type"] = "urn:ietf:params:oauth:token-type:jwt"
-        body = urlencode(form).encode()
+    async def token(self, token: str, peer: str) -> Answer:
+        body = urlencode(identities.exchange_form(self.provider_id, token)).encode()
         path = "/v1/token"
         return await exchange(self.sign_in, "POST", path, headers=[FORM], chunks=[body], peer=peer)
+
+    @asynccontextmanager
+    async def in_flight(
+        self, calls: Iterable[Coroutine[Any, Any, Answer]]
+    ) -> AsyncIterator[list["asyncio.Task[Answer]"]]:
+        """Begin the calls; at the end, the provider answers all of them."""
+        tasks = [asyncio.create_task(each) for each in calls]
+        try:
+            yield tasks
+        finally:
+            self.slow.may_answer.set()
+            await asyncio.gather(*tasks)
 
     async def ticket(self, ports: Ports, tenant: Tenant) -> Answer:
         form = {"grant_type": sign_in.TICKET, "ticket": tickets.issue(ports, tenant.operator)}
         body = urlencode(form).encode()
         return await exchange(self.sign_in, "POST", "/v1/token", headers=[FORM], chunks=[body])
 
-    async def others(self, ports: Ports, other: Tenant, list_id: str) -> list[int]:
-        """The statuses of a status list, a sign-in, a revocation and the end of a key."""
+    async def check_others(self, ports: Ports, other: Tenant, list_id: str) -> None:
+        """Get a status list and sessions, revoke a warrant and end a key."""
         body = json.dumps({"warrant_id": "svc_wrt_a", "reason": "stolen"}).encode()
         key = other.authorizer
         json_headers = bearer(other.admin.secret, ("Content-Type", "application/json"))
@@ -125,18 +137,14 @@ class Place:
                 headers=bearer(other.admin.secret),
             ),
         ]
-        return [each.status_code for each in answers]
+        assert [each.status_code for each in answers] == [200, 200, 200, 201, 200]
 
 
-def code_form(provider_id: str) -> dict[str, str]:
-    return {
-        "grant_type": sign_in.CODE,
-        "audience": provider_id,
-        "code": "SplxlOBe",
-        "code_verifier": "v" * 43,
-        "nonce": "n",
-        "redirect_uri": f"https://rescind.example.com/console/signed-in/{provider_id}",
-    }
+@pytest.fixture
+def place(ports: Ports, tenant: Tenant) -> Iterator[Place]:
+    work = ThreadedWork()
+    yield Place.of(ports, work, identities.bound_outside(ports, tenant.operator).id)
+    work.stop()
 
 
 async def refused(tasks: list["asyncio.Task[Answer]"], number: int) -> list[Answer]:
@@ -148,39 +156,28 @@ async def refused(tasks: list["asyncio.Task[Answer]"], number: int) -> list[Answ
 
 
 def test_a_slow_provider_holds_up_nobody(
-    ports: Ports, tenant: Tenant, other_tenant: Tenant, caplog: pytest.LogCaptureFixture
+    place: Place, ports: Ports, other_tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """AUTH-9, F2204a, F2871a: Codes for a slow provider leave all other requests their threads.
 
     A tenant has four threads for codes, and sixteen requests that wait. Others get 429 at once.
     This is no outage of the service, so nothing is logged that fires an alarm.
     """
-    work = ThreadedWork()
-    place = Place.of(ports, work)
-    provider = identities.bound_outside(ports, tenant.operator)
     list_id = other_tenant.admin.post("/v1/status-lists", json={"name": "badges"}).json()["id"]
 
     async def scenario() -> None:
-        tasks = [
-            asyncio.create_task(place.code(provider.id, f"198.51.100.{number}"))
-            for number in range(40)
-        ]
-        try:
+        codes = [place.code(f"198.51.100.{number}") for number in range(40)]
+        async with place.in_flight(codes) as tasks:
             await place.slow.wait_until_entered(4)
             found = await asyncio.wait_for(refused(tasks, 20), _PATIENCE_SECONDS)
             assert [each.status_code for each in found] == [429] * 20
             assert {each.headers["retry-after"] for each in found} == {"1"}
-            others = place.others(ports, other_tenant, list_id)
-            statuses = await asyncio.wait_for(others, _PATIENCE_SECONDS)
-            assert statuses == [200, 200, 200, 201, 200]
-        finally:
-            place.slow.may_answer.set()
-            await asyncio.gather(*tasks)
+            others = place.check_others(ports, other_tenant, list_id)
+            await asyncio.wait_for(others, _PATIENCE_SECONDS)
 
     run(scenario())
     assert place.slow.most_inside == 4
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
-    work.stop()
 
 
 def forge(ports: Ports) -> str:
@@ -189,130 +186,89 @@ def forge(ports: Ports) -> str:
     return f"{encoded({'alg': 'ES256', 'kid': 'nope', 'typ': 'JWT'})}.{claims}.{signature}"
 
 
-def test_forged_tokens_wait_for_nothing(ports: Ports, tenant: Tenant) -> None:
+def test_forged_tokens_wait_for_nothing(place: Place, ports: Ports) -> None:
     """IDENTITY-10, F2870a: A key that the issuer lacked within a minute is refused at once.
 
     So forged tokens from 80 addresses take no turn, and no place of those who wait.
     """
-    work = ThreadedWork()
-    place = Place.of(ports, work)
-    provider = identities.bound_outside(ports, tenant.operator)
 
     async def scenario() -> None:
         place.slow.may_answer.set()
-        known = await place.token(provider.id, identities.token(ports, "rescind"), "192.0.2.1")
+        known = await place.token(identities.token(ports, "rescind"), "192.0.2.1")
         assert known.status_code == 200
         place.slow.may_answer.clear()
-        codes = [
-            asyncio.create_task(place.code(provider.id, f"198.51.100.{number}"))
-            for number in range(4)
-        ]
-        try:
+        codes = [place.code(f"198.51.100.{number}") for number in range(4)]
+        async with place.in_flight(codes):
             await place.slow.wait_until_entered(1 + 4)
-            forged = [
-                place.token(provider.id, forge(ports), f"203.0.113.{each}") for each in range(80)
-            ]
+            forged = [place.token(forge(ports), f"203.0.113.{each}") for each in range(80)]
             answers = await asyncio.wait_for(asyncio.gather(*forged), _PATIENCE_SECONDS)
             assert {each.status_code for each in answers} == {400}
-        finally:
-            place.slow.may_answer.set()
-            await asyncio.gather(*codes)
 
     run(scenario())
     assert [each[0] for each in place.slow.inner.asked].count(KEYS_URI) == 1
-    work.stop()
 
 
-def test_codes_have_turns_of_their_own(ports: Ports, tenant: Tenant) -> None:
+def test_codes_have_turns_of_their_own(place: Place, ports: Ports) -> None:
     """IDENTITY-10, F2870b: While forged tokens wait for the keys of an issuer, a code is redeemed.
 
     One fetch refuses all of them. Those without a place among the waiting come back.
     """
     clock: Any = ports.now
-    work = ThreadedWork()
-    place = Place.of(ports, work)
-    provider = identities.bound_outside(ports, tenant.operator)
 
     async def scenario() -> None:
         place.slow.may_answer.set()
-        await place.token(provider.id, identities.token(ports, "rescind"), "192.0.2.1")
+        await place.token(identities.token(ports, "rescind"), "192.0.2.1")
         place.slow.may_answer.clear()
         clock.advance(seconds=60)
-        tasks = [
-            asyncio.create_task(place.token(provider.id, forge(ports), f"203.0.113.{number}"))
-            for number in range(24)
-        ]
-        try:
+        forged = [place.token(forge(ports), f"203.0.113.{number}") for number in range(24)]
+        async with place.in_flight(forged) as tasks:
             await place.slow.wait_until_entered(1 + 1)
             await asyncio.wait_for(refused(tasks, 7), _PATIENCE_SECONDS)
-            code = asyncio.create_task(place.code(provider.id, "192.0.2.1"))
+            code = asyncio.create_task(place.code("192.0.2.1"))
             tasks.append(code)
             entered = asyncio.create_task(place.slow.wait_until_entered(1))
             await asyncio.wait({entered, code}, return_when=asyncio.FIRST_COMPLETED)
             assert entered.done()
-        finally:
-            place.slow.may_answer.set()
-            answers = await asyncio.gather(*tasks)
-        assert sorted(each.status_code for each in answers) == [400] * 18 + [429] * 7
+        assert sorted(each.result().status_code for each in tasks) == [400] * 18 + [429] * 7
 
     run(scenario())
     assert [each[0] for each in place.slow.inner.asked].count(KEYS_URI) == 2
-    work.stop()
 
 
-def test_one_address_has_two_codes_in_flight(ports: Ports, tenant: Tenant) -> None:
+def test_one_address_has_two_codes_in_flight(place: Place) -> None:
     """AUTH-9, F2204b: One address has two codes at a provider at a time. Eight more wait."""
-    work = ThreadedWork()
-    place = Place.of(ports, work)
-    provider = identities.bound_outside(ports, tenant.operator)
 
     async def scenario() -> None:
-        tasks = [
-            asyncio.create_task(place.code(provider.id, "2001:db8:1:2::" + format(number, "x")))
-            for number in range(1, 13)
-        ]
-        try:
+        codes = [place.code(f"2001:db8:1:2::{number:x}") for number in range(1, 13)]
+        async with place.in_flight(codes) as tasks:
             await place.slow.wait_until_entered(2)
             await asyncio.wait_for(refused(tasks, 2), _PATIENCE_SECONDS)
-        finally:
-            place.slow.may_answer.set()
-            answers = await asyncio.gather(*tasks)
         # The provider answers the other ten codes: it knows none.
-        assert sorted(each.status_code for each in answers) == [400] * 10 + [429] * 2
+        assert sorted(each.result().status_code for each in tasks) == [400] * 10 + [429] * 2
 
     run(scenario())
     assert place.slow.most_inside == 2
-    work.stop()
 
 
-def test_a_slow_check_holds_up_nobody(ports: Ports, tenant: Tenant, other_tenant: Tenant) -> None:
+def test_a_slow_check_holds_up_nobody(
+    place: Place, ports: Ports, tenant: Tenant, other_tenant: Tenant
+) -> None:
     """IDENTITY-1, F2204c: A tenant has one check of a provider at a time. Sixteen others wait."""
-    work = ThreadedWork()
-    place = Place.of(ports, work)
-    provider = identities.bound_outside(ports, tenant.operator)
     list_id = other_tenant.admin.post("/v1/status-lists", json={"name": "badges"}).json()["id"]
-    path = f"/v1/tenant/identity-providers/{provider.id}/check"
+    path = f"/v1/tenant/identity-providers/{place.provider_id}/check"
 
     async def scenario() -> None:
         headers = bearer(tenant.admin.secret)
-        tasks = [
-            asyncio.create_task(exchange(place.contract, "POST", path, headers=headers))
-            for _ in range(20)
-        ]
-        try:
+        checks = [exchange(place.contract, "POST", path, headers=headers) for _ in range(20)]
+        async with place.in_flight(checks) as tasks:
             await place.slow.wait_until_entered(1)
             found = await asyncio.wait_for(refused(tasks, 3), _PATIENCE_SECONDS)
             assert [each.status_code for each in found] == [429] * 3
-            others = place.others(ports, other_tenant, list_id)
-            statuses = await asyncio.wait_for(others, _PATIENCE_SECONDS)
-            assert statuses == [200, 200, 200, 201, 200]
-        finally:
-            place.slow.may_answer.set()
-            await asyncio.gather(*tasks)
+            others = place.check_others(ports, other_tenant, list_id)
+            await asyncio.wait_for(others, _PATIENCE_SECONDS)
 
     run(scenario())
     assert place.slow.most_inside == 1
-    work.stop()
 
 
 def _ask(url: str, method: str, path: str, body: str = "", **headers: str) -> int:
@@ -332,14 +288,7 @@ def test_genuine_sign_ins_beside_garbage(ports: Ports, tenant: Tenant) -> None:
     outside = identities.published()
     asking = replace(ports, outbound=lambda: outside)
     may_end = threading.Event()
-    garbage = urlencode(
-        {
-            "grant_type": sign_in.EXCHANGE,
-            "audience": provider.id,
-            "subject_token": "e30.e30.e30",
-            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
-        }
-    )
+    garbage = urlencode(identities.exchange_form(provider.id, "e30.e30.e30"))
 
     def flood(url: str) -> int:
         number = 0
@@ -354,7 +303,7 @@ def test_genuine_sign_ins_beside_garbage(ports: Ports, tenant: Tenant) -> None:
         for _ in range(12):
             token = identities.token(ports, "rescind", nonce="n")
             outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": token})
-            body = urlencode(code_form(provider.id))
+            body = urlencode(identities.code_form(provider.id))
             statuses.append(_ask(url, "POST", CODES, body, Content_Type=FORM[1]))
             may_end.wait(0.25)
             clock.advance(seconds=0.25)
@@ -372,7 +321,7 @@ def test_others_beside_a_slow_provider(ports: Ports, tenant: Tenant, other_tenan
     check = f"/v1/tenant/identity-providers/{provider.id}/check"
     mine, theirs = (f"Bearer {each.admin.secret}" for each in (tenant, other_tenant))
     with ThreadPoolExecutor(40) as pool, listening(asking, ThreadedWork()) as url:
-        body = urlencode(code_form(provider.id))
+        body = urlencode(identities.code_form(provider.id))
         busy = [
             pool.submit(_ask, url, "POST", CODES, body, Content_Type=FORM[1]) for _ in range(30)
         ]

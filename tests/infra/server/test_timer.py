@@ -157,7 +157,8 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
     """F119d: A tick of the timer that fails has removed leftovers of crashed writers first."""
     file = tmp_path / "svc.db"
     ports = embedded(tmp_path, _now, store=str(file))
-    _execute(file, "DROP TABLE keys")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE keys")
     part = tmp_path / "blobs" / ".tmp" / "part"
     part.write_bytes(b"{")
     os.utime(part, (0, 0))
@@ -196,8 +197,3 @@ def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     finally:
         timer.stop()
         soon(lambda: not timer.is_alive())
-
-
-def _execute(file: Path, statement: str) -> None:
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(statement)

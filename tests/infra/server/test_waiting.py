@@ -182,14 +182,10 @@ def test_a_poll_waits_for_news(world: World) -> None:
         entry = world.feed.revoke("svc_wrt_b")
         answer = await poll
         assert answer.status == 200
-        assert json.loads(answer.body)["entries"] == [_base64(entry)]
+        assert json.loads(answer.body)["entries"] == [base64.b64encode(entry).decode()]
         assert answer.headers["etag"] == await service.etag()
 
     serve(world, talk)
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 # --- what it costs ---

@@ -172,11 +172,7 @@ def test_it_shows_what_it_signed_last(client: TestClient, memory: WitnessStore) 
     status, line = post(client, AddCheckpointRequest(0, (), junk).encode())
     assert status == 200
     assert client.get(path).text == TRUE.note(3) + line
-    assert WitnessStore.open(memory_folder(memory), None).note(log) == TRUE.note(3) + line
-
-
-def memory_folder(memory: WitnessStore) -> Path:
-    return memory._path.parent
+    assert WitnessStore.open(memory._path.parent, None).note(log) == TRUE.note(3) + line
 
 
 def test_a_slow_request_is_given_up(memory: WitnessStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,11 @@ from shared.operations.identities import authentication, tickets
 from shared.operations.identities.admission import UnauthenticatedClient
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.infra.commands import Command, Ended
 from tests.infra.folders import opened
 from tests.kit.aws import aws
+from tests.kit.tenants import item_at
 
 
 @pytest.fixture
@@ -97,7 +97,19 @@ def test_a_tenant_locked_out_gets_in_again(
 ) -> None:
     """TENANT-4: `admin-key` makes a new key for a tenant that has no usable admin key."""
     with opened(data) as ports:
-        _expire(ports, acme) if how == "expired" else _delete(ports, acme)
+        credential = api_keys.authenticate(ports, acme)
+        record = model.records(credential.tenant_id).address(credential.key_id)
+        if how == "expired":
+            for each in (credential, ApiKey.from_item(item_at(ports, record))):
+                expired = replace(each, expires_at=ports.now() - timedelta(days=1))
+                ports.store.write(Put(each.address, expired.to_item(), Expect.PRESENT))
+        else:
+            # The key leaves the store past the guard of the last admin key.
+            usage = model.usage(credential.tenant_id).address(credential.key_id)
+            ports.store.write(
+                *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.address)),
+                Increment(model.count_address(credential.tenant_id), {"count": -1}, Expect.PRESENT),
+            )
     minted = rescind.run("admin-key", "acme", "--data", data)
     assert minted.code == 0
     with opened(data) as ports:
@@ -200,8 +212,11 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
     So do the commands that make and list tenants and keys.
     """
     with aws() as account:
-        settings = _settings_of_aws(account.table_prefix, account.bucket)
-        settings["RESCIND_KEY_WRAPPER"] = f"kms:{account.key_id}"
+        settings = {
+            "RESCIND_STORE": f"dynamodb:{account.table_prefix}",
+            "RESCIND_BLOBS": f"s3:{account.bucket}",
+            "RESCIND_KEY_WRAPPER": f"kms:{account.key_id}",
+        }
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         secrets = [
@@ -221,32 +236,3 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
     assert first.startswith("error: Unavailable: ")
     assert "(GetItem: ResourceNotFoundException)" in first
     assert cause.startswith("  caused by ResourceNotFoundException: An error occurred")
-
-
-def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:
-    return {
-        "RESCIND_STORE": f"dynamodb:{table_prefix}",
-        "RESCIND_BLOBS": f"s3:{bucket}",
-        "RESCIND_KEY_WRAPPER": "kms:alias/any",
-    }
-
-
-def _expire(ports: Ports, secret: str) -> None:
-    """Let the key have expired, as time would have done."""
-    credential = api_keys.authenticate(ports, secret)
-    item = ports.store.get(model.records(credential.tenant_id).address(credential.key_id))
-    assert item is not None
-    for record in (credential, ApiKey.from_item(item)):
-        expired = replace(record, expires_at=ports.now() - timedelta(days=1))
-        ports.store.write(Put(record.address, expired.to_item(), Expect.PRESENT))
-
-
-def _delete(ports: Ports, secret: str) -> None:
-    """Remove the key from the store, past the guard of the last admin key."""
-    credential = api_keys.authenticate(ports, secret)
-    record = model.records(credential.tenant_id).address(credential.key_id)
-    usage = model.usage(credential.tenant_id).address(credential.key_id)
-    ports.store.write(
-        *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.address)),
-        Increment(model.count_address(credential.tenant_id), {"count": -1}, Expect.PRESENT),
-    )

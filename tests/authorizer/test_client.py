@@ -460,27 +460,27 @@ def test_a_dropped_signer_clears_nothing(service: Service, made: Made) -> None:
     assert again.check(["svc_wrt_b"]) is STALE
 
 
-def test_async(service: Service, tmp_path: Path) -> None:
-    """F180f: The asyncio client decides as the other does, and yields the events."""
-    run(_use_async(service, tmp_path / "state"))
-
-
 def _async_client(service: Service, folder: Path) -> AsyncAuthorizerClient:
     return AsyncAuthorizerClient(service.url, **arguments(state=FileStateStore(folder)))
 
 
-async def _use_async(service: Service, folder: Path) -> None:
-    client = _async_client(service, folder)
-    async with client:
-        assert client.check(["svc_wrt_a"]) is CLEAR
-        service.revoke("svc_wrt_a")
-        assert await client.wait_for(1, timeout=60)
-        assert client.check(["svc_wrt_a"]) is REVOKED
-        async for event in client.events():
-            if isinstance(event, events.StateAdvanced) and event.before is not None:
-                assert (event.after, event.count) == (1, 1)
-                break
-    assert client.status.sequence == 1
+def test_async(service: Service, tmp_path: Path) -> None:
+    """F180f: The asyncio client decides as the other does, and yields the events."""
+
+    async def use() -> None:
+        client = _async_client(service, tmp_path / "state")
+        async with client:
+            assert client.check(["svc_wrt_a"]) is CLEAR
+            service.revoke("svc_wrt_a")
+            assert await client.wait_for(1, timeout=60)
+            assert client.check(["svc_wrt_a"]) is REVOKED
+            async for event in client.events():
+                if isinstance(event, events.StateAdvanced) and event.before is not None:
+                    assert (event.after, event.count) == (1, 1)
+                    break
+        assert client.status.sequence == 1
+
+    run(use())
 
 
 def test_a_client_that_did_not_become_ready_is_closed(

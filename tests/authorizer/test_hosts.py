@@ -31,18 +31,12 @@ from shared.authorizer import (
 )
 from shared.authorizer import client as client_module
 from shared.authorizer.reporter import Reporter
-from shared.authorizer.saved_state import MemoryStateStore, SavedState
+from shared.authorizer.saved_state import MemoryStateStore
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.service import Response, Service, serving
 from tests.kit.waiting import soon
 
 CLEAR, REVOKED, STALE = Verdict
-
-
-def _polls(client: AuthorizerClient, service: Service) -> int:
-    """Let a client poll, and return the number of its polls so far."""
-    client.poll(max_age=0)
-    return service.polls()
 
 
 def test_a_client_polls_without_threads(
@@ -62,8 +56,13 @@ def test_a_client_polls_without_threads(
     polls = service.polls()
     client.poll(max_age=5)
     assert service.polls() == polls
+
+    def has_polled() -> bool:
+        client.poll(max_age=0)
+        return service.polls() > polls
+
     # Also a poll of a recent state waits for no news.
-    soon(lambda: _polls(client, service) > polls)
+    soon(has_polled)
     assert not any("wait=" in path for path, _ in service.asked)
     now = time.monotonic()
     monkeypatch.setattr(view, "monotonic", lambda: now + 3600)
@@ -73,15 +72,6 @@ def test_a_client_polls_without_threads(
     # Of the server alone.
     assert threading.active_count() <= threads + 2
     assert client._threads == []
-
-
-class _Clocks:
-    """Both clocks of a client, which a test can advance."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.monotonic = self.wall = 0.0
-        monkeypatch.setattr(view, "monotonic", lambda: time.monotonic() + self.monotonic)
-        monkeypatch.setattr(view, "now", lambda: time.time() + self.wall)
 
 
 @pytest.mark.parametrize("clock", ["monotonic", "wall"])
@@ -107,7 +97,9 @@ def test_poll_keeps_the_pause(
     That is the usual pause, the pause after a failure, or `Retry-After`. It ends by the first of
     both clocks, because one may stop in a frozen host, and the other may be set back.
     """
-    clocks = _Clocks(monkeypatch)
+    ahead = {"monotonic": 0.0, "wall": 0.0}
+    monkeypatch.setattr(view, "monotonic", lambda: time.monotonic() + ahead["monotonic"])
+    monkeypatch.setattr(view, "now", lambda: time.time() + ahead["wall"])
     client = made(report=False, policy=PollPolicy(max_staleness=600, poll_seconds=100))
     service.instead = lambda path: response if path.startswith("/v1/revocations/feed") else None
     client.poll()
@@ -116,12 +108,12 @@ def test_poll_keeps_the_pause(
         client.poll()
         client.poll(max_age=5)
     # The other clock stands still, or is set back.
-    clocks.wall = -20
-    setattr(clocks, clock, at_least - 10)
+    ahead["wall"] = -20
+    ahead[clock] = at_least - 10
     client.poll()
     assert service.polls() == polls
     assert (client.check(["svc_wrt_b"]) is STALE) is bool(response)
-    setattr(clocks, clock, 2 * at_least)
+    ahead[clock] = 2 * at_least
     service.instead = lambda _path: None
     client.poll()
     assert service.polls() == polls + 1
@@ -134,26 +126,20 @@ def test_a_client_with_threads_does_not_poll_beside_them(made: Made) -> None:
         client.poll()
 
 
-class _FailingOnce(MemoryStateStore):
-    """A state store that cannot be read at first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loads = 0
-
-    def load(self) -> SavedState | None:
-        self.loads += 1
-        if self.loads == 1:
-            raise OSError("the disk is not there yet")
-        return super().load()
-
-
 @pytest.mark.parametrize("use", ["poll", "start"])
-def test_a_saved_state_that_failed_once_is_read_again(made: Made, use: str) -> None:
+def test_a_saved_state_that_failed_once_is_read_again(
+    made: Made, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
     """F1608b: If the saved state cannot be read once, the next call reads it again."""
-    client = made(state=_FailingOnce())
-    with pytest.raises(OSError, match="not there yet"):
-        getattr(client, use)()
+
+    def fail(_: MemoryStateStore) -> None:
+        raise OSError("the disk is not there yet")
+
+    client = made(state=MemoryStateStore())
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryStateStore, "load", fail)
+        with pytest.raises(OSError, match="not there yet"):
+            getattr(client, use)()
     assert client.check(["svc_wrt_b"]) is STALE
     getattr(client, use)()
     assert client.check(["svc_wrt_b"]) is CLEAR

@@ -316,8 +316,10 @@ def test_a_new_connection_that_is_closed_is_an_error(how: _Script) -> None:
     assert not isinstance(caught.value, ConnectionClosed)
 
 
-def test_a_kept_connection_that_breaks_in_a_response_is_an_error() -> None:
-    with _serving(_SHORT, _OK) as server:
+@pytest.mark.parametrize("beginning", [_OK, b"HTTP/1.1 102 X\r\n\r\n"])
+def test_a_kept_connection_that_breaks_in_a_response_is_an_error(beginning: bytes) -> None:
+    """A request that had an interim response was received, so it is not repeated either."""
+    with _serving(_SHORT, beginning) as server:
         connection = _opened(server)
         connection.exchange(Request.parse(server.url), _soon(), limit=9)
         with pytest.raises(ConnectionResetError):
@@ -383,15 +385,6 @@ def test_no_error_quotes_a_response(response: bytes) -> None:
     with pytest.raises(HttpError) as caught:
         _exchange(response)
     assert _KEY.lower() not in str(caught.value).lower()
-
-
-def test_an_interim_response_ends_the_right_to_repeat() -> None:
-    """A request that had an interim response was received, so it is not repeated."""
-    with _serving(_SHORT, b"HTTP/1.1 102 X\r\n\r\n") as server:
-        connection = _opened(server)
-        connection.exchange(Request.parse(server.url), _soon(), limit=9)
-        with pytest.raises(ConnectionResetError):
-            connection.exchange(Request.parse(server.url), _soon(), limit=9)
 
 
 def test_a_request_is_sent_as_it_is() -> None:

@@ -98,12 +98,10 @@ def test_processes_that_share_a_folder_share_the_key(
     assert (len(made), len({each.public_key for each in found})) == (1, 1)
 
 
-def _other() -> bytes:
-    key = other_key(SECP256R1())
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+_OTHER_KEY = other_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-@pytest.mark.parametrize("data", [b"", b"no key", _other()], ids=["empty", "text", "other"])
+@pytest.mark.parametrize("data", [b"", b"no key", _OTHER_KEY], ids=["empty", "text", "other"])
 def test_a_damaged_key_is_not_replaced(
     tmp_path: Path, data: bytes, service: Service, made: Made
 ) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -78,13 +79,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     return _Clock(monkeypatch)
 
 
-class _Clear:
-    def check(self, _ids: Any) -> Verdict:
-        return Verdict.CLEAR
-
-
 def _guard(*issuers: TrustedIssuer) -> JwtGuard:
-    client: Any = _Clear()
+    client: Any = SimpleNamespace(check=lambda _ids: Verdict.CLEAR)
     return JwtGuard(client, issuers)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from shared.authorizer import AuthorizerClient, JwtGuard, TrustedIssuer, token_id
 from tests.authorizer.clients import arguments
-from tests.authorizer.service import Service, serving
+from tests.authorizer.service import Service
 from tests.kit.issuers import encoded, key, public, signed
 from tests.kit.waiting import soon
 
@@ -29,13 +29,6 @@ def _claims(**changes: Any) -> dict[str, Any]:
 
 def _token(header: dict[str, Any] | None = None, **changes: Any) -> str:
     return signed({**_HEADER, **(header or {})}, _claims(**changes), key("ES256"))
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service()) as service:
-        service.vouch()
-        yield service
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 
 import pytest
 
@@ -51,36 +52,28 @@ def scripted(script: Callable[[socket.socket], None]) -> Iterator[str]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def sends(*parts: bytes, pause: float = 0.0) -> Callable[[socket.socket], None]:
+def sends(*parts: bytes) -> Callable[[socket.socket], None]:
     def script(connection: socket.socket) -> None:
         for part in parts:
             connection.sendall(part)
+
+    return script
+
+
+def _sends_on(data: bytes, more: bytes, pause: float) -> Callable[[socket.socket], None]:
+    """Sends `data` at once, and then more again and again, for ever."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(data)
+        while True:
             time.sleep(pause)
+            connection.sendall(more)
 
     return script
 
 
-def drips(data: bytes) -> Callable[[socket.socket], None]:
-    """Sends `data` at once, and then a byte now and then, for ever."""
-
-    def script(connection: socket.socket) -> None:
-        connection.sendall(data)
-        while True:
-            time.sleep(0.05)
-            connection.sendall(b"1")
-
-    return script
-
-
-def floods(data: bytes) -> Callable[[socket.socket], None]:
-    """Sends `data` at once, and then more than anybody wants."""
-
-    def script(connection: socket.socket) -> None:
-        connection.sendall(data)
-        while True:
-            connection.sendall(bytes(2**16))
-
-    return script
+drips = partial(_sends_on, more=b"1", pause=0.05)
+floods = partial(_sends_on, more=bytes(2**16), pause=0.0)
 
 
 def always(response: Response, *, at: str = "") -> Callable[[str], Response | None]:
@@ -127,11 +120,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(url: str, limit: int = 1000) -> Received:
-    asker = Transport(url, api_key=KEY)
-    try:
+    with closing(Transport(url, api_key=KEY)) as asker:
         return asker.get("/", limit=limit)
-    finally:
-        asker.close()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -268,19 +258,6 @@ def followed(service: Service, store: StateStore | None = None) -> tuple[FeedFol
     return follower, seen
 
 
-def _lies(feed: Feed) -> dict[str, bytes]:
-    """Answers that a client must refuse, by the reason."""
-    good = json.loads(feed.answer().encode())
-    other = Feed(key=signer(9))
-    return {
-        "malformed": b'{"head": {"Payload": ["',
-        "malformed nested": b"[" * 100_000,
-        "malformed entries": json.dumps(good | {"entries": [1]}).encode(),
-        "signature": other.answer().encode(),
-        "tenant": Feed(tenant="svc_tnt_other").answer().encode(),
-    }
-
-
 def test_no_lie_takes_the_state_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """F184e: After any answer that it must refuse, a client holds what it held before."""
     monkeypatch.setattr(transport, "_READ_SECONDS", 15)
@@ -290,7 +267,15 @@ def test_no_lie_takes_the_state_away(monkeypatch: pytest.MonkeyPatch) -> None:
         follower.poll()
         held = follower.view
         assert "svc_wrt_a" in held.revoked
-        for name, lie in _lies(service.feed).items():
+        good = json.loads(service.feed.answer().encode())
+        lies = {
+            "malformed": b'{"head": {"Payload": ["',
+            "malformed nested": b"[" * 100_000,
+            "malformed entries": json.dumps(good | {"entries": [1]}).encode(),
+            "signature": Feed(key=signer(9)).answer().encode(),
+            "tenant": Feed(tenant="svc_tnt_other").answer().encode(),
+        }
+        for name, lie in lies.items():
             service.instead = always(Response(lie), at="/feed")
             follower.poll()
             assert seen[-1] == ResponseRejected(name.split()[0]), name

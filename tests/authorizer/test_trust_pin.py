@@ -60,13 +60,6 @@ def service() -> Iterator[Service]:
         yield made
 
 
-def _refusal(made: FeedFollower, seen: list[Event]) -> str:
-    """Why the next poll is refused."""
-    made.poll()
-    assert isinstance(seen[-1], ResponseRejected), seen
-    return seen[-1].reason
-
-
 def _asked(service: Service, path: str) -> list[str]:
     return [each for each, _ in service.asked if urlsplit(each).path.startswith(path)]
 
@@ -93,16 +86,13 @@ def test_a_poll_without_a_change_makes_no_other_request(service: Service) -> Non
 # --- the signing keys that a head names ---
 
 
-def _key(number: int) -> PublishedKey:
-    return PublishedKey(f"svc_key_{number}", 1, "root", "active", public(signer(number)), NOW)
-
-
 def test_keys_that_cannot_be_read_are_not_asked_for_at_once(service: Service) -> None:
     """F731a: A client leaves the service alone for some seconds if the keys are not there."""
     with followed(service) as (made, seen):
         reader = KeyFetcher(made.transport, made, seen.append)
         reader.is_wanted = True
-        service.publish_keys(_key(20))
+        key = PublishedKey("svc_key_20", 1, "root", "active", public(signer(20)), NOW)
+        service.publish_keys(key)
         service.blobs.clear()
         for _ in range(3):
             made.poll()
@@ -210,7 +200,8 @@ def test_another_pin_begins_anew_with_the_saved_state_of_the_one_before(
     service.sign()
     with followed(service, FileStateStore(tmp_path), roots.roots(205).pin) as (made, seen):
         assert made.view.state is None
-        assert _refusal(made, seen) == "rollback"
+        made.poll()
+        assert seen[-1] == ResponseRejected("rollback")
         service.feed = old
         service.sign()
         made.poll()

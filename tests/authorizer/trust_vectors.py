@@ -25,6 +25,7 @@ from tests.authorizer.roots import (
     signature,
     signed,
 )
+from tests.model.lists.vectors import flips
 
 _SECOND: Final = timedelta(seconds=1)
 _NEUTRAL: Final = (1).to_bytes(32, "little")
@@ -179,25 +180,18 @@ def _answers() -> Iterator[Asked]:
     yield _given()
 
 
-def _flips(data: bytes) -> Iterator[bytes]:
-    for place in range(8 * len(data)):
-        flipped = bytearray(data)
-        flipped[place // 8] ^= 1 << place % 8
-        yield bytes(flipped)
-
-
 def flipped() -> Iterator[Asked]:
     """Each bit of the answer, of the payload, and of a payload that the root signs nevertheless."""
     good = signed(_WHOLE, 1)
-    for payload in _flips(good.payload):
+    for payload in flips(good.payload):
         yield _given({**good.form(), "Payload": base64.b64encode(payload).decode()})
         yield _given(_form(payload, 1))
     ((key, made),) = good.signatures.items()
-    for flipped in _flips(made):
+    for flipped in flips(made):
         yield _given(SignedDocument(good.payload, {key: flipped}, good.document).form())
-    for flipped in _flips(key):
+    for flipped in flips(key):
         yield _given(SignedDocument(good.payload, {flipped: made}, good.document).form())
-    yield from (Asked(pinned(), body) for body in _flips(answer(first())))
+    yield from (Asked(pinned(), body) for body in flips(answer(first())))
 
 
 def _times() -> Iterator[Asked]:

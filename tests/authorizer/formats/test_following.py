@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.authorizer.formats.documents import NotTrusted, SignedDocument
+from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState, follow
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import ROOTS, document, first, pinned, roots, signed
@@ -13,12 +13,11 @@ _2_OF_3 = roots(1, 2, 3, threshold=2)
 _2_OF_3_LATER = roots(3, 4, 5, threshold=2)
 
 
-def _rotated(version: int, *numbers: int) -> SignedDocument:
-    """The document after `_2_OF_3`, which has roots of which one stays."""
-    return signed(document(version, roots=_2_OF_3_LATER), *numbers)
-
-
-_CHAIN = (signed(document(3, roots=_2_OF_3), 1, 2), _rotated(4, 1, 2, 4, 5))
+# Of the roots of the first document, one stays.
+_CHAIN = (
+    signed(document(3, roots=_2_OF_3), 1, 2),
+    signed(document(4, roots=_2_OF_3_LATER), 1, 2, 4, 5),
+)
 
 
 _KEYS = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)

@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,38 +140,42 @@ sys.exit(main(sys.argv[1:]))
     assert "install rescind-authorizer[relay]" in done.stderr
 
 
+@contextmanager
+def _started(
+    url: str, folder: Path, *command: str
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """A relay in a process of its own that has not ended, and its port."""
+    with subprocess.Popen(
+        [*command, "-m", "shared.authorizer", *arguments(url, folder, "--listen", "127.0.0.1:0")],
+        cwd=ROOT,
+        env=environment({"RESCIND_API_KEY": KEY}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            yield process, int(process.stdout.readline().rpartition(":")[2])
+        finally:
+            process.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_relay_in_a_process_of_its_own_stops_in_order(tmp_path: Path, stop: int) -> None:
     """F303d: A relay that gets SIGTERM or an interrupt answers who waits, and exits with 0."""
-    with serving(Service()) as service:
-        given = arguments(service.url, tmp_path, "--listen", "127.0.0.1:0")
-        with subprocess.Popen(
-            [sys.executable, "-X", "dev", "-W", "error", "-m", "shared.authorizer", *given],
-            cwd=ROOT,
-            env=environment({"RESCIND_API_KEY": KEY}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout
-            assert process.stderr
-            port = int(process.stdout.readline().rpartition(":")[2])
-            try:
-                with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-                    connection.request("GET", "/healthz")
-                    assert connection.getresponse().status == 200
-                process.send_signal(stop)
-                assert process.wait(60) == 0, process.stderr.read()
-            finally:
-                process.kill()
-            assert "Warning" not in process.stderr.read()
-
-
-def _open(port: int, sent: bytes) -> socket.socket:
-    caller = socket.create_connection(("127.0.0.1", port), timeout=10)
-    caller.sendall(sent)
-    return caller
+    command = [sys.executable, "-X", "dev", "-W", "error"]
+    with (
+        serving(Service()) as service,
+        _started(service.url, tmp_path, *command) as (process, port),
+    ):
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200
+        process.send_signal(stop)
+        assert process.stderr
+        assert process.wait(60) == 0, process.stderr.read()
+        assert "Warning" not in process.stderr.read()
 
 
 @pytest.mark.slow
@@ -178,22 +183,16 @@ def _open(port: int, sent: bytes) -> socket.socket:
 def test_idle_connections_do_not_stop_a_relay(tmp_path: Path, sent: bytes) -> None:
     """F1742b: 300 idle connections do not stop a relay that may open 256 files."""
     with serving(Service()) as service, ExitStack() as stack:
-        given = arguments(service.url, tmp_path, "--listen", "127.0.0.1:0")
-        process = stack.enter_context(
-            subprocess.Popen(
-                ["prlimit", "--nofile=256", sys.executable, "-m", "shared.authorizer", *given],
-                cwd=ROOT,
-                env=environment({"RESCIND_API_KEY": KEY}),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        stack.callback(process.kill)
-        assert process.stdout
-        port = int(process.stdout.readline().rpartition(":")[2])
+        command = ["prlimit", "--nofile=256", sys.executable]
+        process, port = stack.enter_context(_started(service.url, tmp_path, *command))
+
+        def open_idle(_: int) -> socket.socket:
+            caller = socket.create_connection(("127.0.0.1", port), timeout=10)
+            caller.sendall(sent)
+            return caller
+
         callers = stack.enter_context(ThreadPoolExecutor(max_workers=50))
-        for idle in callers.map(lambda _: _open(port, sent), range(300)):
+        for idle in callers.map(open_idle, range(300)):
             stack.enter_context(idle)
         for _ in range(20):
             with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as one:

@@ -191,9 +191,14 @@ def lay_up(deed: "Deed") -> None:
             "",
         ),
     ]
+
+    def sign(ports: Ports) -> bool:
+        warrants.sign(ports, deed.caller, key_id=child, order=SignRequest(b"grant"))
+        return True
+
     for words, call, mark in steps:
         deed.ask(words, call, mark)
-        if deed.ask("sign with the key below", lambda ports: _sign(ports, deed, child)):
+        if deed.ask("sign with the key below", sign):
             raise Broken("a key signs whose root is suspended or revoked")
 
 
@@ -201,11 +206,6 @@ def _key(ports: Ports, deed: "Deed", parent: str | None) -> str:
     type_ = SigningKeyType.ISSUER if parent else SigningKeyType.ROOT
     made = signing_keys.create(ports, deed.caller, type_=type_, name="k", parent_id=parent)
     return made.id
-
-
-def _sign(ports: Ports, deed: "Deed", key_id: str) -> bool:
-    warrants.sign(ports, deed.caller, key_id=key_id, order=SignRequest(b"grant"))
-    return True
 
 
 def count_again(ports: Ports, tenant_id: str) -> None:

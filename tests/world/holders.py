@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.errors import InsufficientScope, NotFound
@@ -33,12 +33,6 @@ def _count(deed: "Deed", *changed: Account) -> None:
         each.counted = number
 
 
-def _end(deed: "Deed") -> datetime | None:
-    seconds = deed.random.choice([None, None, 5, 30])
-    now = deed.life.people.wall().replace(microsecond=0)
-    return None if seconds is None else now + timedelta(seconds=seconds)
-
-
 def _hold(deed: "Deed", made: api_key_creation.CreatedKey) -> Held:
     ring, key = deed.books.ring, made.api_key
     account = ring.accounts.get(key.service_account_id or "")
@@ -51,7 +45,9 @@ def _hold(deed: "Deed", made: api_key_creation.CreatedKey) -> Held:
 
 
 def make_api_key(deed: "Deed") -> None:
-    ring, end = deed.books.ring, _end(deed)
+    ring, seconds = deed.books.ring, deed.random.choice([None, None, 5, 30])
+    now = deed.life.people.wall().replace(microsecond=0)
+    end = None if seconds is None else now + timedelta(seconds=seconds)
     account_id = deed.pick([None, *ring.accounts])
     scopes = tuple(deed.random.sample([*Scope], deed.random.choice([1, 2])))
 

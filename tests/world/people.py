@@ -199,11 +199,6 @@ def make_key(deed: Deed) -> None:
         deed.books.keys[made.id] = False
 
 
-def _may_be_done(deed: Deed) -> None:
-    if deed.asked is not None and deed.asked.is_done is False:
-        deed.asked.is_done = None
-
-
 def sign(deed: Deed) -> None:
     key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
     if key_id is None:
@@ -227,7 +222,8 @@ def sign(deed: Deed) -> None:
             # Whether it exists is of no importance, if it is not asked for again.
             deed.books.unsigned.add(warrant_id)
         # If the key stopped meanwhile, the warrant is refused after it was stored (docs/adr/07).
-        _may_be_done(deed)
+        if deed.asked is not None and deed.asked.is_done is False:
+            deed.asked.is_done = None
     restores = deed.life.restores
     again = deed.ask(f"sign {warrant_id} again", call) if deed.random.random() < 0.2 else None
     standing.is_shown = bool(done or again)

@@ -371,8 +371,10 @@ class World(Perils):
                 (webhooks, "WEBHOOKS_MAX", QUOTA),
                 (ed25519, "is_signed", _IS_SIGNED),
                 (seeds, "signature", _SIGNATURE),
-                *_of_clients(self, drawn),
-                *_of_servers(time),
+                (view, "monotonic", self.monotonic),
+                (view, "now", self.wall),
+                (follower, "_random", drawn),
+                *((each, "time", time) for each in (feed, sealing, timer, trust, waits)),
                 *others,
             ):
                 stack.enter_context(patch.object(target, name, value))
@@ -382,15 +384,3 @@ class World(Perils):
         seat = current_thread()
         if isinstance(seat, Seat) and not seat.is_off_stage:
             self.sleep(seconds)
-
-
-def _of_clients(world: World, drawn: Any) -> list[tuple[Any, str, Any]]:
-    return [
-        (view, "monotonic", world.monotonic),
-        (view, "now", world.wall),
-        (follower, "_random", drawn),
-    ]
-
-
-def _of_servers(time: SimpleNamespace) -> list[tuple[Any, str, Any]]:
-    return [(each, "time", time) for each in (feed, sealing, timer, trust, waits)]

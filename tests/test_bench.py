@@ -179,8 +179,8 @@ def test_each_figure_is_measured_and_documented(
     rows = list(run())
     documented = set(map(_form, re.findall(r"^\| (.+?) \|", PAGE.read_text(), re.MULTILINE)))
     assert [row.name for row in rows if _form(row.name) not in documented] == []
-    values = [_value(row) for row in rows]
-    assert len({row.name for row in rows}) == number
+    values = [row.value for row in rows if row.value is not None]
+    assert len({row.name for row in rows}) == len(values) == number
     assert is_right(values), values
 
 
@@ -201,8 +201,3 @@ def test_the_goals_are_documented() -> None:
     text = PAGE.read_text()
     assert text.index("<!-- results -->") < text.index("<!-- end of results -->")
     assert not [name for name in BENCHES if f"`{name}`" not in text]
-
-
-def _value(row: Row) -> float:
-    assert row.value is not None
-    return row.value

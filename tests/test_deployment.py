@@ -30,6 +30,7 @@ from shared.settings import mode as load_mode
 from tests.kit.api import Client, serve
 from tests.kit.aws import aws
 from tests.kit.faults import Script, scripted
+from tests.kit.tenants import item_at
 from tests.kit.worlds import Clock, embedded
 
 WARRANT = "svc_wrt_00000000000000000000000000000001"
@@ -233,8 +234,7 @@ def test_a_read_only_process_reads_and_never_writes(settings: dict[str, str]) ->
     address = created.api_key.address
     with closing(_frozen(settings)) as ports:
         partition = Partition(address.table, address.pk)
-        item = ports.store.get(address)
-        assert item is not None
+        item = item_at(ports, address)
         assert ports.store.get_many([address]) == {address: item}
         assert [each.sk for each in ports.store.query(partition)] == [address.sk]
         assert ports.store.count(partition) == 1
@@ -353,6 +353,18 @@ def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clo
     assert caller.post("/v1/revocations/check-batch", json=body).status_code == 503
 
 
+@pytest.fixture
+def standby(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The calls of a standby, whose tenant has had no list for two hours."""
+    plain = embedded(tmp_path, clock)
+    onboarding.create_tenant(plain, handle="acme")
+    clock.advance(hours=2)
+    calls = Script()
+    ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
+    monkeypatch.setattr(wiring, "from_environment", lambda: ports)
+    return calls
+
+
 @pytest.mark.parametrize(
     ("module", "event"),
     [
@@ -366,34 +378,18 @@ def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clo
         ("webhooks.delivery_handler", {}),
     ],
 )
-def test_the_functions_of_a_standby_do_nothing(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, module: str, event: Any
-) -> None:
+def test_the_functions_of_a_standby_do_nothing(standby: Script, module: str, event: Any) -> None:
     """OPS-25, F650d: What streams, queues and schedules call does nothing on a standby."""
-    plain = embedded(tmp_path, clock)
-    onboarding.create_tenant(plain, handle="acme")
-    clock.advance(hours=2)
-    calls = Script()
-    ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
-    monkeypatch.setattr(wiring, "from_environment", lambda: ports)
     handler = import_module(f"functions.{module}").handler
     assert not any(handler(event, None).values())
-    assert calls.calls == []
+    assert standby.calls == []
 
 
-def test_the_schedule_of_a_standby_says_whether_lists_arrive(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_schedule_of_a_standby_says_whether_lists_arrive(standby: Script) -> None:
     """OPS-25, F650f: The schedule of a standby reports late lists, and writes nothing."""
-    plain = embedded(tmp_path, clock)
-    onboarding.create_tenant(plain, handle="acme")
-    clock.advance(hours=2)
-    calls = Script()
-    ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
-    monkeypatch.setattr(wiring, "from_environment", lambda: ports)
     schedule = import_module("functions.srl_schedule.handler")
     assert schedule.handler({}, None) == {"queued": 0, "late": 1}
-    assert "write" not in calls.calls
+    assert "write" not in standby.calls
 
 
 def test_the_buckets_of_a_standby_are_its_own() -> None:

@@ -11,12 +11,6 @@ from tests import mutants
 from tests.mutants import PARTS, Mutant
 
 
-def _part() -> int:
-    """The part of the day of the year, or of the environment."""
-    chosen = os.environ.get("RESCIND_MUTANTS_PART")
-    return int(chosen or datetime.now(UTC).timetuple().tm_yday % PARTS + 1)
-
-
 def test_each_mutant_can_be_planted() -> None:
     """What a line of the book replaces stands exactly once in its file, and its tests exist."""
     book = mutants.read()
@@ -37,7 +31,8 @@ def test_no_mutant_of_today_lives(
     record_property: Callable[[str, object], None], half: int
 ) -> None:
     """The tests of its rule find each mutant of a tenth of the book."""
-    number = _part()
+    chosen = os.environ.get("RESCIND_MUTANTS_PART")
+    number = int(chosen or datetime.now(UTC).timetuple().tm_yday % PARTS + 1)
     tried = mutants.part(mutants.part(mutants.read(), number), half, 2)
     record_property("mutants", f"part {number} of {PARTS} (RESCIND_MUTANTS_PART)")
     assert list(mutants.living(tried)) == []

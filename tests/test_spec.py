@@ -158,15 +158,10 @@ def test_each_cited_clause_is_there() -> None:
     prefixes = "|".join(sorted({each.split("-")[0] for each in clauses}))
     cited = {
         (str(path.relative_to(ROOT)), each)
-        for path in _sources()
+        for folder in ("shared", "functions", "infra", "tests", "docs")
+        for kind in ("*.py", "*.md")
+        for path in (ROOT / folder).rglob(kind)
         for each in re.findall(rf"\b(?:{prefixes})-[0-9]+\b", path.read_text(encoding="utf-8"))
     }
     assert len(cited) > 100
     assert [place for place in cited if place[1] not in clauses] == []
-
-
-def _sources() -> list[Path]:
-    """The code, its tests, and the pages of docs."""
-    folders = ["shared", "functions", "infra", "tests", "docs"]
-    kinds = ("*.py", "*.md")
-    return [path for each in folders for kind in kinds for path in (ROOT / each).rglob(kind)]

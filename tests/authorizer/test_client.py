@@ -264,7 +264,7 @@ def test_allow_when_stale_needs_a_state(
     assert client.check(["svc_wrt_b"]) is CLEAR
 
 
-def test_a_restart_goes_on_where_it_stopped(service: Service, made: Made, tmp_path: Path) -> None:
+def test_a_restart_goes_on_where_it_stopped(service: Service, made: Made) -> None:
     """F182a: After a restart the client decides at once from what it saved, without the service.
 
     Once the saved state is too old, only what is known to be revoked is decided.

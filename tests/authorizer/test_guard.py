@@ -208,9 +208,7 @@ def test_older_keys_do_not_outlive_their_signer(
     assert made.decide(chain) == GuardDecision(False, "unknown")
 
 
-def test_keys_are_followed_without_threads(
-    tenant: Tenant, service: Service, tmp_path: Path
-) -> None:
+def test_keys_are_followed_without_threads(tenant: Tenant, service: Service) -> None:
     """TRUST-5, F1910c: A client that polls without threads has the keys after a poll.
 
     A guard of a client that has started is an error, because its keys would never come.

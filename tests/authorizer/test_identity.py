@@ -102,9 +102,7 @@ _OTHER_KEY = other_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PK
 
 
 @pytest.mark.parametrize("data", [b"", b"no key", _OTHER_KEY], ids=["empty", "text", "other"])
-def test_a_damaged_key_is_not_replaced(
-    tmp_path: Path, data: bytes, service: Service, made: Made
-) -> None:
+def test_a_damaged_key_is_not_replaced(tmp_path: Path, data: bytes, made: Made) -> None:
     """F780c: A damaged key is left as it is; the client says what to do, and decides as ever."""
     path = tmp_path / "identity.key"
     path.write_bytes(data)
@@ -253,9 +251,7 @@ def test_a_name_that_is_taken(
 
 
 @pytest.mark.parametrize("hours", [-7, 7])
-def test_a_client_whose_clock_is_wrong(
-    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def test_a_client_whose_clock_is_wrong(service: Service, made: Made, hours: int) -> None:
     """FLEET-27, F782c: A client whose clock is wrong signs its proof with the service's time."""
     there = datetime.now(UTC) + timedelta(hours=hours)
 

@@ -111,7 +111,7 @@ def test_a_tag_is_dropped_after_two_failures(service: Service, follow: _Follow) 
     ],
 )
 def test_a_poll_ends_before_the_state_is_stale(
-    service: Service, follow: _Follow, policy: PollPolicy, seconds: float
+    follow: _Follow, policy: PollPolicy, seconds: float
 ) -> None:
     """F1613g, F1892c: A poll ends after `wait`, and at most half of `max_staleness`.
 

@@ -291,7 +291,7 @@ def test_no_lie_takes_the_state_away(monkeypatch: pytest.MonkeyPatch) -> None:
         follower.transport.close()
 
 
-def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_is_not_larger_than_its_head_says() -> None:
     """F184f: Of a base the client reads what the signed head allows, and refuses another one."""
     with serving(Service()) as service:
         follower, seen = followed(service)

@@ -188,7 +188,7 @@ def test_a_python_without_pip_and_ensurepip_gets_one_sentence(
 
 @pytest.mark.slow
 def test_what_uv_says_is_shown(
-    tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
+    index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     """F33j: A package whose hash is not the locked one is not installed."""
     index.lock.write_text(f"thing==1.0 --hash=sha256:{'0' * 64}\n")

@@ -141,7 +141,7 @@ def test_the_page_on_tokens(tmp_path: Path) -> None:
         assert "revoked" in terminal.type(f"rescind check {named} || test $? -eq 3")
 
 
-def test_the_lines_about_biscuits(tmp_path: Path) -> None:
+def test_the_lines_about_biscuits() -> None:
     """F1396d: The lines of docs/tokens.md refuse a Biscuit of which any block is revoked."""
     page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
     lines = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[-1]
@@ -158,7 +158,7 @@ def test_the_lines_about_biscuits(tmp_path: Path) -> None:
                 exec(lines, {**named, "biscuit": biscuit, "client": client})
 
 
-def test_libraries_read_status_lists(tenant: Tenant, clock: Clock) -> None:
+def test_libraries_read_status_lists(tenant: Tenant) -> None:
     """F1465a: Foreign libraries read all 2^20 entries of a list, revoked or not, and an empty one.
 
     `jose` verifies it until its end and not after it; `@sd-jwt/jwt-status-list`,

@@ -101,10 +101,6 @@ def members(kind: type[Record]) -> tuple[Field[Any], ...]:
     return fields(kind)  # type: ignore[arg-type]
 
 
-def is_optional(kind: type[Record], name: str) -> bool:
-    return NoneType in get_args(get_type_hints(kind)[name])
-
-
 def fits(declared: Any, value: Any) -> bool:
     """Whether a stored value is one that a field of this type may have."""
     if declared is datetime or (isinstance(declared, type) and issubclass(declared, StrEnum)):
@@ -146,7 +142,7 @@ def test_a_missing_field_is_corrupt(kind: type[Record], data: st.DataObject) -> 
     for name in [each.name for each in members(kind)]:
         item = {other: value for other, value in record.to_item().items() if other != name}
         default = SPARSE.get((kind.__name__, name))
-        if is_optional(kind, name) or default is not None:
+        if NoneType in get_args(get_type_hints(kind)[name]) or default is not None:
             assert getattr(kind.from_item(item), name) == default
             continue
         with pytest.raises(DataCorrupt, match=f"{kind.__name__}.{name}"):

@@ -323,7 +323,7 @@ def test_bad_input_is_an_error_of_the_contract(
     assert set(reply.json()["error"]) == {"code", "message"}
 
 
-def test_monitors_see_what_is_held(service: Service, relay: Running) -> None:
+def test_monitors_see_what_is_held(relay: Running) -> None:
     """F299c: A relay shows monitors its state, its age, and its refusals."""
     soon(lambda: relay.relay.counts["polls"])
     health = relay.get("/healthz").json()

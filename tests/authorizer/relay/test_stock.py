@@ -88,7 +88,7 @@ WRONG = {
 @pytest.mark.slow
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_a_list_that_differs_from_the_feed_does_not_pass(
-    service: Service, relay: Running, answers: dict[str, Response], body: bytes
+    relay: Running, answers: dict[str, Response], body: bytes
 ) -> None:
     """F308b: A relay passes on no native list that is not signed, or differs from the feed."""
     right, answers[LIST] = answers[LIST], Response(body)

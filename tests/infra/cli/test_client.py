@@ -49,16 +49,23 @@ def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str,
             server.shutdown()
 
 
-def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
-    """F421a: After 429 and 503 the client waits, and repeats the same Idempotency-Key."""
+@contextmanager
+def _client(
+    folder: Path, *answers: tuple[int, dict[str, str], bytes], key: str = "k"
+) -> Iterator[tuple[ApiClient, list[Message], list[float]]]:
+    """A client of that service, the headers of its requests, and how long it waits."""
     waited: list[float] = []
     with (
-        _service((429, {"Retry-After": "3"}, _BUSY), (503, {}, _BUSY), (201, {}, b"{}")) as (
-            url,
-            got,
-        ),
-        ApiClient(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+        _service(*answers) as (url, got),
+        ApiClient(Profile(folder, url, key), wait=waited.append) as api,
     ):
+        yield api, got, waited
+
+
+def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
+    """F421a: After 429 and 503 the client waits, and repeats the same Idempotency-Key."""
+    busy = [(429, {"Retry-After": "3"}, _BUSY), (503, {}, _BUSY)]
+    with _client(tmp_path, *busy, (201, {}, b"{}")) as (api, got, waited):
         assert api.post("/v1/revocations", {}) == {}
     assert waited == [3.0, 1.0]
     first, *again = [each["Idempotency-Key"] for each in got]
@@ -68,11 +75,9 @@ def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
 
 def test_the_patience_ends(tmp_path: Path) -> None:
     """F421b: The client gives up after a minute of waiting, and says what the service said."""
-    waited: list[float] = []
     busy = (429, {"Retry-After": "86400"}, _BUSY)
     with (
-        _service(busy, busy, busy, busy) as (url, _),
-        ApiClient(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+        _client(tmp_path, busy, busy, busy, busy) as (api, _, waited),
         pytest.raises(ApiError, match="Wait") as refused,
     ):
         api.post("/v1/revocations", {})
@@ -98,11 +103,7 @@ def test_another_program_is_not_the_service(
     tmp_path: Path, answer: tuple[int, dict[str, str], bytes]
 ) -> None:
     """F421c: An answer that is not one of this API is an error, never a result."""
-    with (
-        _service(answer) as (url, _),
-        ApiClient(Profile(tmp_path, url, "k")) as api,
-        pytest.raises(BadResponse),
-    ):
+    with _client(tmp_path, answer) as (api, *_), pytest.raises(BadResponse):
         api.post("/v1/revocations", {})
 
 
@@ -155,11 +156,8 @@ def test_another_host_gets_no_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", [b"[]", b"", b"1"])
 def test_an_answer_that_is_no_object(tmp_path: Path, body: bytes) -> None:
     """F1614a: An answer without an object is an error, whatever its status is."""
-    with (
-        _service((200, {}, body)) as (url, _),
-        ApiClient(Profile(tmp_path, url, "k")) as api,
-        pytest.raises(BadResponse, match="address"),
-    ):
+    answer: tuple[int, dict[str, str], bytes] = (200, {}, body)
+    with _client(tmp_path, answer) as (api, *_), pytest.raises(BadResponse, match="address"):
         api.get("/v1/whoami")
 
 
@@ -167,8 +165,10 @@ def test_no_error_has_a_credential_that_was_sent_back(tmp_path: Path) -> None:
     """F1614b: An error of the service is shown without the credential of the request."""
     body = b'{"error": {"code": "bad", "message": "Authorization: Bearer svc_SECRET"}}'
     with (
-        _service((400, {"X-Request-Id": "svc_SECRET"}, body)) as (url, _),
-        ApiClient(Profile(tmp_path, url, "svc_SECRET")) as api,
+        _client(tmp_path, (400, {"X-Request-Id": "svc_SECRET"}, body), key="svc_SECRET") as (
+            api,
+            *_,
+        ),
         pytest.raises(ApiError, match=r"Bearer [.]{3}") as refused,
     ):
         api.get("/v1/whoami")

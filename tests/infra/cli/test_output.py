@@ -74,7 +74,7 @@ def test_times_as_people_say_them(span: str, seconds: int) -> None:
         ago(f"1{span}x")
 
 
-def test_any_request_of_the_api(admin: Shell, service: LocalServer, tmp_path: Path) -> None:
+def test_any_request_of_the_api(admin: Shell, tmp_path: Path) -> None:
     """F1082a: `api` sends fields, a body or a file, reads all pages, and prints answers as JSON."""
     create = ("api", "post", "/v1/keys")
     made = [

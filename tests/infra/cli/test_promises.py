@@ -40,7 +40,7 @@ def test_a_key_in_place_of_a_profile_is_said(
     assert admin.run("whoami").err == ""
 
 
-def test_a_warrant_names_its_change(admin: Shell, tmp_path: Path) -> None:
+def test_a_warrant_names_its_change(admin: Shell) -> None:
     """F1715c: `changes show` takes a revoked warrant, and says what to do with another one."""
     assert admin.run("revoke", "svc_wrt_change-1", "--reason", "lost").code == 0
     found = admin.json("changes", "show", "svc_wrt_change-1")

@@ -59,9 +59,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_heard", [True, False])
-def test_a_mark_wakes_the_feed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool
-) -> None:
+def test_a_mark_wakes_the_feed(tmp_path: Path, is_heard: bool) -> None:
     """F557d: The commit of a change wakes the feed; if that is lost, a slow look finds it."""
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports, opened(tmp_path) as others:

@@ -375,7 +375,7 @@ def standby(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Sc
         ("srl_publication.handler", {"Records": [{"body": "svc_tnt_a"}]}),
         ("audit_log_sealing.handler", {}),
         ("trust_renewal.handler", {}),
-        ("webhooks.delivery_handler", {}),
+        ("webhooks.webhook_delivery_handler", {}),
     ],
 )
 def test_the_functions_of_a_standby_do_nothing(standby: Script, module: str, event: Any) -> None:

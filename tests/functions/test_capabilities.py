@@ -1,5 +1,7 @@
 """Capabilities: each folder of `functions/` with a domain of its own adds to the core."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +9,14 @@ import pytest
 
 import functions
 from functions.webhooks.capability import Webhooks
+from infra import data_folder
 from shared import capabilities
 from shared.capabilities import INSTALLED, Capabilities, Capability
 from shared.errors import InvalidSettings
 from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
+from tests.kit.processes import ROOT, environment
 from tests.kit.tenants import Tenant
 
 _FOLDERS = {
@@ -34,6 +38,26 @@ def test_a_capability_answers_at_each_extension_point(point: str) -> None:
     incomplete: Any = type("Incomplete", Webhooks.__mro__[1:], members)
     with pytest.raises(TypeError, match=point):
         incomplete()
+
+
+@pytest.mark.parametrize("command", [("recover", "acme"), ("doctor",)], ids=" ".join)
+def test_an_operator_s_command_has_all_capabilities(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """OPS-9, TOKEN-6: A process that runs one command alone has installed the capabilities."""
+    data_folder.prepare(tmp_path)
+    settings = environment() | data_folder.environment(tmp_path)
+    for words in (("setup", "--tenant", "acme"), command):
+        ended = subprocess.run(
+            [sys.executable, "-m", "infra.cli", *words],
+            env=settings,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert "capabilities" not in ended.stdout + ended.stderr
 
 
 def test_nothing_is_recovered_without_capabilities(

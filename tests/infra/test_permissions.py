@@ -718,7 +718,7 @@ def _webhooks(tenant: Tenant) -> None:
     for start in range(0, 260, 100):
         ports.store.write(*changes[start : start + 100])
     sealing.extend(ports, tenant.id)
-    module = import_module("functions.webhooks.delivery_handler")
+    module = import_module("functions.webhooks.webhook_delivery_handler")
     grown = streamed(head.address(tenant.id))
     assert module.handler(grown, None) == {"queued": 1}
     work = queued(f"{tenant.id}#{made.id}")
@@ -741,7 +741,9 @@ def _wait_and_give_up(
     ports.store.write(Put(later.address, later.to_item(), Expect.PRESENT))
     turn = DispatchMarker(made.tenant_id, made.id, long_ago)
     ports.store.write(Put(turn.address, turn.to_item(), Expect.PRESENT))
-    assert import_module("functions.webhooks.delivery_handler").handler({}, None) == {"queued": 1}
+    assert import_module("functions.webhooks.webhook_delivery_handler").handler({}, None) == {
+        "queued": 1
+    }
     assert work() == {"queued": 0}
     assert not managing.get(ports, operator, webhook_id=made.id).is_enabled
 

@@ -50,7 +50,7 @@ def test_each_handler_is_deployed_once() -> None:
 def test_a_function_is_named_after_its_folder(name: str) -> None:
     """Function, role and log group have the folder's name, so that each is found from the other.
 
-    Only the second entry point of a capability has a name of its own. F103: roles are of the whole
+    A second entry point of a folder has the name of its module. F103: roles are of the whole
     account, so that a role's name has the region in it.
     """
     own = f"rescind-{STAGE}-{entry_point(name).replace('_', '-')}"
@@ -58,7 +58,8 @@ def test_a_function_is_named_after_its_folder(name: str) -> None:
         RESOURCES[each]["Properties"] for each in (name, f"{name}Role", f"{name}Logs")
     )
     _, folder, module, _ = function["Handler"].split(".")
-    assert folder == entry_point(name) or module != "handler"
+    expected = folder if module == "handler" else module.removesuffix("_handler")
+    assert entry_point(name) == expected
     assert (function["FunctionName"], role["RoleName"]) == (own, f"{own}-{REGION}")
     assert logs["LogGroupName"] == f"/aws/lambda/{own}"
     assert function["Role"] == f"{name}Role.Arn"

@@ -4,7 +4,7 @@ import os
 import re
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from pkgutil import iter_modules
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import boto3
@@ -226,8 +226,13 @@ class SilentRegion(RescindError):
 
 def function_names(prefix: str) -> list[str]:
     """Return the names of a stage's functions that have a store."""
-    names = (each.name.replace("_", "-") for each in iter_modules(functions.__path__))
-    return [f"{prefix}{each}" for each in sorted(names) if each != _KEPT]
+    handlers = Path(functions.__path__[0]).glob("*/*handler.py")
+    # A second entry point of a folder is named by its module, as `webhook_delivery_handler`.
+    names = (
+        each.parent.name if each.stem == "handler" else each.stem.removesuffix("_handler")
+        for each in handlers
+    )
+    return [f"{prefix}{each.replace('_', '-')}" for each in sorted(names) if each != _KEPT]
 
 
 def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from functions.webhooks import delivery, dispatch
 from functions.webhooks import operations as managing
-from functions.webhooks.delivery_handler import handler
 from functions.webhooks.records import DispatchMarker
+from functions.webhooks.webhook_delivery_handler import handler
 from shared import wiring
 from shared.errors import Unavailable
 from shared.model.audit import head

@@ -21,6 +21,7 @@ from shared.operations.base import operation
 from shared.operations.operator import deployment, doctor
 from shared.operations.operator.failover import NOBODY
 from shared.ports.store import MOST_CHANGES, Expect, Put
+from tests.infra.templates import LAMBDAS
 from tests.kit.aws import REGION, STAGE, aws, create_tables, table_prefix
 from tests.kit.tenants import Tenant
 from tests.operations.conftest import make_few
@@ -82,6 +83,13 @@ def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regions
         monkeypatch.setattr(operation, "PACING", pacing)
         with closing(first):
             yield found
+
+
+def test_the_functions_of_the_template_are_stopped() -> None:
+    """OPS-25: All functions with a store are stopped, also a second entry point of a folder."""
+    deployed = {each["FunctionName"] for each in LAMBDAS.values()}
+    names = failover.function_names(f"rescind-{STAGE}-")
+    assert sorted(deployed - {f"rescind-{STAGE}-console"}) == names
 
 
 def _create_functions() -> None:

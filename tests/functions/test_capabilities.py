@@ -40,7 +40,9 @@ def test_a_capability_answers_at_each_extension_point(point: str) -> None:
         incomplete()
 
 
-@pytest.mark.parametrize("command", [("recover", "acme"), ("doctor",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("recover", "acme"), ("doctor",), ("tenant", "create", "beta")], ids=" ".join
+)
 def test_an_operator_s_command_has_all_capabilities(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:

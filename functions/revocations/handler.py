@@ -251,5 +251,5 @@ async def delete_revocation(
     request.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 
 
-app = create_app(*INSTALLED.routers("revocations"), routes)
+app = create_app(routes, *INSTALLED.routers("revocations"))
 handler = lambda_handler(app)

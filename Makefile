@@ -1,4 +1,4 @@
-# Two commands do all: `make run` (serve on this machine) and `make test` (every check).
+# Main commands: `make run` (serve on this machine) and `make test` (checks).
 PYTHON  ?= python3
 PORT    ?= 8080
 DATA    ?=
@@ -15,7 +15,7 @@ VENDOR  ?= functions/console/static/vendor
 TAG     ?=
 PARAMETERS ?=
 ROOM    ?=
-# Not from the environment: some shells put the name of the machine there.
+# Ignores the environment, because some shells set HOST to the machine name.
 HOST := 127.0.0.1
 AWS_PORT ?= 4566
 
@@ -24,20 +24,20 @@ BIN  := $(VENV)/bin
 TOOLS := sam checkov ministack cddl cose audit client files envoy go hosts kubernetes tenuo openbao otel tlog tokens tuf witness site
 NODE_TOOLS := engines oauth oidc openapi quint runtimes typescript workerd
 
-# What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
+# The source tree can be read-only if CACHES and VENV are elsewhere.
 CACHES ?= $(CURDIR)
 export COVERAGE_FILE := $(CACHES)/.coverage
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
 export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
 PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3
-# Each process would read the API document for the fuzzer, whose tests are slow.
+# Every process would load the API document for the fuzzer, although its tests are slow.
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
 .PHONY: help supported run build probe-writes wheels typescript release-rehearsal release-files sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean
 
-help: ## Say what each command does.
+help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS= DOCS=on). Ctrl-C stops it.
@@ -45,20 +45,20 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data K
 		--log-level $(LOG) --docs $(DOCS) $(if $(DATA),--data "$(DATA)") $(if $(KEYS),--key-file "$(KEYS)") \
 		$(if $(OPS),--ops-address $(OPS))
 
-build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
+build: $(VENV)/.infra ## Build the Lambda artefact in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT) \
 		$(PARAMETERS:%=--parameter %)
 
-probe-writes: $(VENV)/.infra ## Ask AWS whether IAM judges conditions item by item, with a table and a role of its own.
+probe-writes: $(VENV)/.infra ## Check whether IAM evaluates conditions per item, with a temporary table and role.
 	@$(BIN)/python -m infra.write_probe
 
-wheels: $(VENV)/.infra ## Build the wheels of the server and of the client for authorizers in dist/ (DIST=dist).
+wheels: $(VENV)/.infra ## Build the wheels of the server and the Python client in dist/ (DIST=dist).
 	@for source in . infra/clients/python; do \
 		$(BIN)/uv --quiet build --wheel --out-dir $(DIST) $$source || exit; \
 	done
 	@ls $(DIST)/*.whl
 
-typescript: .tools/typescript/.installed ## Pack the client for TypeScript in dist/ (DIST=dist).
+typescript: .tools/typescript/.installed ## Pack the TypeScript client in dist/ (DIST=dist).
 	@rm -rf $(STAGE)
 	@mkdir -p $(STAGE) $(DIST)
 	@cp -R infra/clients/typescript/*.json infra/clients/typescript/src LICENSE $(STAGE)
@@ -69,7 +69,7 @@ typescript: .tools/typescript/.installed ## Pack the client for TypeScript in di
 RELEASE := audit files go kubernetes typescript
 REHEARSAL := $(CURDIR)/.build/release
 OFFLINE := --offline --registry http://127.0.0.1:9 --ignore-scripts --silent
-release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a release of the commit twice in dist/, compare, and use it (TAG=v0.4.0).
+release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a release of the commit twice in dist/, compare, and test it (TAG=v0.4.0).
 	@$(BIN)/python -m infra.release version --tag "$(TAG)"
 	@rm -rf $(DIST) $(REHEARSAL)
 	@for tree in first second tagged; do \
@@ -89,13 +89,13 @@ release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a re
 		echo "$$client: $$(echo "$$said" | tail -n 1)"; done
 	@cd $(DIST) && sums=$$(sha256sum *) && echo "$$sums" | tee SHA256SUMS
 
-# Go asks no registry, and keeps what it compiled in `.tools`.
+# Go works offline, and caches builds in `.tools`.
 GO = GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off CGO_ENABLED=0 GOCACHE=$(CURDIR)/.tools/go/cache \
 	$(wildcard $(CURDIR)/.tools/go/lib/python*/site-packages/go/bin/go)
 RELEASED = $$(sed -n 's/__version__ = "\(.*\)"/\1/p' $(CURDIR)/shared/__init__.py)
-# The wheels have the time of the commit.
+# The commit time makes wheels reproducible.
 release-files: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
-release-files: # All files of a release of the checkout TREE, in DIST.
+release-files: # Builds all release files of the checkout TREE in DIST.
 	@echo "Building in $(TREE)"
 	@mkdir -p $(DIST)
 	@for source in . infra/clients/python; do $(BIN)/uv --quiet build --out-dir $(DIST) $(TREE)/$$source || exit; done
@@ -111,7 +111,7 @@ release-files: # All files of a release of the checkout TREE, in DIST.
 		.tools/audit/bin/cyclonedx-py requirements $(TREE)/$$lock.lock --output-reproducible --output-format JSON \
 		--output-file $(DIST)/rescind-$$(echo $$lock | tr / -).cdx.json || exit; done
 
-sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
+sbom: .tools/audit/.installed ## Write an SBOM of the Lambda artefact (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build
 	@.tools/audit/bin/cyclonedx-py requirements requirements.lock --output-reproducible \
 		--output-format JSON --output-file .build/sbom.json
@@ -119,34 +119,34 @@ sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) t
 site: $(VENV)/.infra .tools/site/.installed ## Build the documentation with search in .build/site/html/VERSION, and check its links (TAG=main).
 	@$(BIN)/python -m infra.site .build/site --tag $(or $(TAG),main)
 
-audit: .tools/audit/.installed ## Ask PyPI for known vulnerabilities of what Lambda and the server run.
+audit: .tools/audit/.installed ## Check Lambda and server dependencies for known vulnerabilities (PyPI).
 	@for lock in requirements.lock infra/requirements.lock; do \
 		.tools/audit/bin/pip-audit --requirement $$lock --disable-pip --no-deps --strict || exit; \
 	done
 
-aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local (HOST=127.0.0.1 AWS_PORT=4566).
+aws-local: .tools/ministack/.installed ## Serve a local AWS emulator for SAM local (HOST=127.0.0.1 AWS_PORT=4566).
 	@exec $(BIN)/python -m tests.aws_local --host $(HOST) --port $(AWS_PORT)
 
-test: lint ## Format, lint, types, import direction, and all tests that are not slow.
+test: lint ## Check format, lint, types and imports, and run all fast tests.
 	$(PYTEST) $(FAST)
 
-test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (ROOM=tests/web PYTHON=… VENV=…).
+test-only: $(VENV)/.tests ## Run only the tests of `make test` (ROOM=tests/web PYTHON=… VENV=…).
 	$(PYTEST) $(FAST) $(ROOM)
 
-test-coverage: $(VENV)/.tests ## The tests of `make test`; less than 95 % of the branches is a failure.
+test-coverage: $(VENV)/.tests ## Run the tests of `make test`, and require 95 % branch coverage.
 	$(PYTEST) $(FAST) --cov --cov-report=term --cov-fail-under=95
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) $(NODE_TOOLS:%=.tools/%/.installed)
 	$(PYTEST) -m "slow and not long"
 
-test-all: lint test-coverage test-slow ## Every check, and the proofs that take longer.
+test-all: lint test-coverage test-slow ## Run all checks, fast tests and slow tests.
 
-# What cannot be had is said in the table, and is no failure.
-test-engines: $(VENV)/.tests ## Contract suites and API tests on every engine to be had: a table.
+# The table reports unavailable engines, which are no failure.
+test-engines: $(VENV)/.tests ## Run contract suites and API tests on all available engines, and print a table.
 	@for tool in ministack openbao engines; do $(MAKE) --silent .tools/$$tool/.installed || true; done
 	@$(BIN)/python -m tests.engines
 
-bench: $(VENV)/.tests ## Measure, each figure beside another (BENCH_ONLY=… BENCH_OUT=….json).
+bench: $(VENV)/.tests ## Run the benchmarks, with a comparison for each figure (BENCH_ONLY=… BENCH_OUT=….json).
 	@$(BIN)/python -m tests.bench
 
 lint: $(VENV)/.tests
@@ -163,7 +163,7 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 format-console: .tools/openapi/.installed
 	@.tools/openapi/node_modules/.bin/prettier --write --log-level warn functions/console/static
 
-written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: openapi.json, AUTH-4, APPROVAL-1.
+written: $(VENV)/.tests ## Regenerate openapi.json, AUTH-4 and APPROVAL-1 from the code.
 	$(BIN)/python -m infra.openapi
 	$(BIN)/python -m tests.kit.endpoints
 	$(BIN)/python -m tests.data_model
@@ -181,17 +181,17 @@ vendor: .tools/openapi/.installed .tools/typescript/.installed ## Copy lit-html 
 		--banner:js="// Generated from infra/clients/typescript by make vendor. Do not edit."
 	@cp $(MODULES)/@noble/hashes/LICENSE $(VENDOR)/noble-hashes.LICENSE
 
-pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.
+pictures: $(VENV)/.tests ## Save console pictures in .build/console, and the README's in docs/console.png.
 	@RESCIND_PICTURES=.build/console $(PYTEST) -m slow tests/functions/console -k "journeys"
 	@$(BIN)/python -m tests.functions.console.picture docs/console.png
 
-# Each lock holds all that its room needs, pinned by hash; a later one only adds to an earlier one.
-# The tools' locks stand apart, and let none of the others move.
+# Lock files pin dependencies by hash. Infra and Lambda use the versions in tests/requirements.lock.
+# Tool lock files are separate, and do not affect other versions.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 LOCKED := $(COMPILE) --constraint tests/requirements.lock
 
-lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer versions).
+lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade for newer versions).
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra postgresql --extra azure --extra pkcs11 --group infra --group tests --output-file tests/requirements.lock
 	$(LOCKED) pyproject.toml --extra postgresql --extra azure --extra pkcs11 --group infra --output-file infra/requirements.lock
 	$(LOCKED) --group functions --output-file requirements.lock
@@ -200,7 +200,7 @@ lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer vers
 		$(COMPILE) $(UPGRADE) --group tests/tools/pyproject.toml:$$tool --output-file tests/tools/$$tool.lock || exit; \
 	done
 
-# Any Python can run this, so one that is too old can say so.
+# Runs on any Python, and rejects outdated versions.
 MADE := $(wildcard $(BIN)/python)
 supported:
 	@$(or $(MADE),$(PYTHON)) -c 'import sys; found = sys.version_info[:3]; \
@@ -233,5 +233,5 @@ $(NODE_TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%/package.
 	@npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
 	@touch $@
 
-clean: ## Remove what was installed and built, and caches; data stays.
+clean: ## Remove environments, builds and caches, but no data.
 	rm -rf .venv .venv-* .tools .build dist .aws-sam .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

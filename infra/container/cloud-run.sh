@@ -1,6 +1,6 @@
 #!/bin/sh
-# Two or more servers on Cloud Run and Cloud SQL (docs/homes.md). IMAGE, PROJECT and REGION are set;
-# rescind-key, rescind-root and rescind-pgpass are secrets in Secret Manager.
+# Two or more servers on Cloud Run and Cloud SQL (docs/homes.md). Set IMAGE, PROJECT and
+# REGION. Secret Manager contains the secrets rescind-key, rescind-root and rescind-pgpass.
 set -eu
 sql=$PROJECT:$REGION:rescind
 exec gcloud run deploy rescind --project "$PROJECT" --region "$REGION" --image "$IMAGE" \

@@ -36,7 +36,7 @@ def _desk(folder: Path) -> Path:
 
     The environment is the one that runs the tests, wherever it is.
     """
-    for name in ("infra", "shared"):
+    for name in ("functions", "infra", "shared"):
         (folder / name).symlink_to(ROOT / name)
     bin_ = folder / ".venv" / "bin"
     bin_.mkdir(parents=True)

@@ -27,7 +27,7 @@ from tests.kit.lambda_events import Event
 from tests.kit.log_lines import Line, read
 from tests.kit.processes import HOST, ROOT, free_port
 
-_SECONDS: Final = 60
+_SECONDS: Final = 250
 _INVOCATIONS: Final = "/2015-03-31/functions/function/invocations"
 _ARCHITECTURE: Final = {"aarch64": "arm64"}
 _EMULATORS_OWN: Final = re.compile(
@@ -83,7 +83,7 @@ class Emulator:
 
 @contextmanager
 def emulator(
-    artefact: Artefact, handler: str, settings: dict[str, str], *, timeout_seconds: int = 30
+    artefact: Artefact, handler: str, settings: dict[str, str], *, timeout_seconds: int = 240
 ) -> Iterator[Emulator]:
     """The emulator in front of `handler`; both are gone at the end."""
     port, runtime_api = free_port(), free_port()

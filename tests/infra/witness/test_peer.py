@@ -1,5 +1,6 @@
 """Another implementation of C2SP tlog-witness, `aics-witness`, with ours (LOG-31, LOG-33)."""
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,4 +111,5 @@ def test_their_client_is_signed_by_our_witness(tmp_path: Path) -> None:
             process.terminate()
     assert [each.split()[1] for each in signed] == ["w.example/w"] * len(sizes)
     assert last.startswith("WitnessRejected")
-    assert Checkpoint.parse(WitnessStore.open(tmp_path / "w", None).note(KEY.name) or "").size == 64
+    log = hashlib.sha256(KEY.name.encode()).hexdigest()
+    assert Checkpoint.parse(WitnessStore.open(tmp_path / "w", None).note(log) or "").size == 64

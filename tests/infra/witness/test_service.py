@@ -267,6 +267,6 @@ def test_a_killed_witness_signs_no_other_history(tmp_path: Path) -> None:
     sizes = [size for is_true, size, _ in found if size > 5]
     assert sizes
     assert len({is_true for is_true, size, _ in found if size > 5}) == 1
-    note = memory.note(ORIGIN)
+    note = memory.note(hashlib.sha256(ORIGIN.encode()).hexdigest())
     assert note
     assert Checkpoint.parse(note).size >= max(sizes)

@@ -46,7 +46,8 @@ class Start:
     @property
     def function(self) -> str:
         """The function's name."""
-        return self.handler.split(".")[1]
+        _, folder, module, _ = self.handler.split(".")
+        return folder if module == "handler" else module.removesuffix("_handler")
 
 
 _FORM = ("Content-Type", "application/x-www-form-urlencoded")

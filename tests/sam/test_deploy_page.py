@@ -53,7 +53,7 @@ def block(snippet: str, page: str = PAGE) -> str:
 
 def desk(there: Path) -> None:
     """Make of the reader's there a checkout in which everything is installed."""
-    for name in ("functions", "tests", "Makefile"):
+    for name in ("tests", "Makefile"):
         (there / name).symlink_to(ROOT / name)
     # SAM looks for what a template names beside the file that a link leads to.
     for name in ("template.yaml", "samconfig.toml"):

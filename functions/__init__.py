@@ -13,7 +13,8 @@ artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)
 from functions.batches.capability import Batches  # noqa: E402
 from functions.search.capability import Search  # noqa: E402
 from functions.status_lists.capability import StatusLists  # noqa: E402
+from functions.trust.capability import Trust  # noqa: E402
 from functions.webhooks.capability import Webhooks  # noqa: E402
 from shared.capabilities import INSTALLED  # noqa: E402
 
-INSTALLED.install(Batches(), Search(), StatusLists(), Webhooks())
+INSTALLED.install(Batches(), Search(), StatusLists(), Trust(), Webhooks())

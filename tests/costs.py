@@ -19,13 +19,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from functions.trust import trust_bundle
 from functions.webhooks import dispatch
 from shared import logs
 from shared.adapters.aws import dynamodb, dynamodb_buckets, kms, s3
 from shared.adapters.aws.dynamodb_buckets import DynamoUsage
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.formats.wire import SignedHead
-from shared.model import trust_bundle
 from shared.model.callers import Scope
 from shared.model.fleet.authorizers import REPORTS_MAX
 from shared.operations.audit import sealing

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from functions.trust import publishing
 from infra.server.leader import StoreLease
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.model import identifiers
@@ -26,7 +27,6 @@ from shared.operations.audit import statements, witnessing
 from shared.operations.base import effects, guard
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import readiness, restored
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.ports.store import MOST_CHANGES, Change, Check, Store

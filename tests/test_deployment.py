@@ -374,7 +374,7 @@ def standby(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Sc
         ),
         ("srl_publication.handler", {"Records": [{"body": "svc_tnt_a"}]}),
         ("audit_log_sealing.handler", {}),
-        ("trust_renewal.handler", {}),
+        ("trust.trust_renewal_handler", {}),
         ("webhooks.webhook_delivery_handler", {}),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Final
 
 from functions.revocations import schemas
 from functions.signing_keys.schemas import PAYLOAD_MAX
+from functions.trust import trust_bundle
 from shared.authorizer.formats import warrants
 from shared.authorizer.formats.warrants import WarrantReason
 from shared.authorizer.trust import TrustReason
@@ -18,7 +19,6 @@ from shared.model import (
     signing_keys,
     tenants,
     text,
-    trust_bundle,
 )
 from shared.model.audit.audit_log import AuditAction
 from shared.model.lists import signers as srl_signers

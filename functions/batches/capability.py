@@ -10,8 +10,9 @@ class Batches(Capability):
     """Batches of revocations, and manifests of revocations to unrevoke."""
 
     name = "batches"
-    recovery_steps = consistency_checks = wrapped_kinds = nothing
-    trusted_signers = protected_effects = nothing
+    recovery_steps = recovery_signers = restore_checks = consistency_checks = nothing
+    wrapped_kinds = trusted_signers = signer_filters = protected_effects = nothing
+    feed_references = anchor_sources = doctor_checks = scheduled_reports = nothing
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of revocations."""

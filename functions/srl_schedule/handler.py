@@ -7,11 +7,11 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.operations.access import unused_keys
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, schedule, unpublished
-from shared.operations.operator import readiness
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -72,16 +72,11 @@ def _report_age(ports: Ports) -> None:
 
 
 def _count_authorizers(ports: Ports) -> None:
-    """Log the number of unknown authorizers, and of expiring and expired trust documents."""
+    """Log the number of unknown authorizers, and the reports of capabilities."""
     survey = propagation.survey(ports)
     # A stage without authorizers does not pay for the metric.
     if survey is not None:
         _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": survey.unknown}))
         stale.announce_all(ports, survey.settled)
-    documents = readiness.documents(ports)
-    if documents.due or documents.expired:
-        figures = {
-            "TrustDocumentsExpiring": documents.due,
-            "TrustDocumentsExpired": documents.expired,
-        }
-        _log.warning("trust", extra=logs.fields(metrics=figures))
+    for log in (log for each in INSTALLED for log in each.scheduled_reports()):
+        log(ports)

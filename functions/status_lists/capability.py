@@ -9,6 +9,7 @@ from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities import (
     Capability,
     ProtectedEffect,
+    RecoveryPhase,
     RecoveryStep,
     TrustedSigner,
     WrappedFields,
@@ -26,12 +27,14 @@ class StatusLists(Capability):
     name = "status_lists"
     # A list has no counters.
     consistency_checks = nothing
+    recovery_signers = restore_checks = signer_filters = nothing
+    feed_references = anchor_sources = doctor_checks = scheduled_reports = nothing
 
-    def recovery_steps(self) -> Sequence[RecoveryStep]:
+    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""
         from functions.status_lists import recovery
 
-        return (recovery.close_lists,)
+        return (("restored", recovery.close_lists),)
 
     def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kind of the status signer."""

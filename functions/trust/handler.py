@@ -6,14 +6,12 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.trust import schemas
+from functions.trust import documents, published_keys, publishing, schemas
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.model.rate_limit import BucketPurpose
-from shared.operations.lists import published_keys
-from shared.operations.trust import documents, publishing
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches

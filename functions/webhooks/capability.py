@@ -18,7 +18,8 @@ class Webhooks(Capability):
     recovery_steps = nothing
     # Receivers share the secret.
     trusted_signers = nothing
-    protected_effects = nothing
+    recovery_signers = restore_checks = signer_filters = protected_effects = nothing
+    feed_references = anchor_sources = doctor_checks = scheduled_reports = nothing
 
     def consistency_checks(self) -> Sequence[Check]:
         """Return the check of the number of webhooks."""

@@ -24,6 +24,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from functions.trust import state as trust
 from functions.webhooks import dispatch
 from infra.server.board import ProcessStatus
 from infra.server.metric_names import METRICS
@@ -199,7 +200,7 @@ class StoreCollector(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: ProcessStatus) -> None:
         self._ports, self._board = ports, board
-        self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
+        self._silent, self._documents = SilentPorts(), PeriodicCount(trust.survey)
         self._expiring = PeriodicCount(expiring.count_expiring)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
         self._reading: Future[list[Metric]] | None = None

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from functions.trust import state as trust
 from infra.server import worker
 from infra.server.board import OPS, ProcessStatus
 from infra.server.metrics import MetricsApp, PeriodicCount, SilentPorts, StoreCollector
@@ -72,7 +73,7 @@ class Health:
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
         self.board = ProcessStatus()
-        self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
+        self._silent, self._documents = SilentPorts(), PeriodicCount(trust.survey)
         self._last: _Answer | None = None
         self._checked_at = self._began_at = 0.0
         self._checking: asyncio.Task[None] | None = None

@@ -11,12 +11,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from functions.trust.state import has_documents
 from infra import data_folder, private_files
 from shared import wiring
 from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations.base import tenants
 from shared.operations.operator import deployment, onboarding, readiness, restored
-from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
 _NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set RESCIND_ROOT."

@@ -34,6 +34,7 @@ ROUTERS: Final = (
     trust.routes,
     api_keys.routes,
     signing_keys.routes,
+    *INSTALLED.routers("signing_keys"),
     service_accounts.routes,
     identities.routes,
     audit_export.routes,

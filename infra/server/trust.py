@@ -4,11 +4,11 @@ import logging
 import time
 from typing import Final
 
+from functions.trust import publishing
+from functions.trust.publishing import TrustOutcome
 from infra.server.duties import RequestedDuty
 from infra.server.waits import Failures
 from shared.operations.base import tenants
-from shared.operations.trust import publishing
-from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 
 _ROUND_SECONDS: Final = 3600.0

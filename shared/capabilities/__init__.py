@@ -6,16 +6,17 @@ installed ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from shared.authorizer.formats.trust import KeyUse
+from shared.authorizer.formats.trust import KeyUse, LogAnchor
 from shared.capabilities.inconsistency import Check
 from shared.errors import InvalidSettings
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Address, Item, Value
+from shared.model.lists.signers import SrlSigner
 from shared.model.seeds import WrappedKeyRecord
 from shared.ports import Ports
 from shared.ports.store import Put
@@ -40,6 +41,11 @@ class RecoveryContext(Protocol):
         ...
 
     @property
+    def trust_version(self) -> int:
+        """The newest version of a trust document that is known to be published, or 0."""
+        ...
+
+    @property
     def report(self) -> Callable[[str], None]:
         """Print a line for the operator."""
         ...
@@ -50,6 +56,8 @@ class RecoveryContext(Protocol):
 
 
 RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
+# Once after a restore, or before or after the publication of each recovery.
+RecoveryPhase: TypeAlias = Literal["restored", "publishing", "published"]
 
 
 class WrappedField(NamedTuple):
@@ -77,6 +85,44 @@ class TrustedSigner(NamedTuple):
     address: Callable[[str], Address]
     public_key: Callable[[Item], bytes]
     use: KeyUse
+
+
+# Returns the keys (32 bytes each) among these that clients accept as SRL signers of a tenant, or
+# None if clients accept any key.
+SignerFilter: TypeAlias = Callable[[Ports, str, Collection[bytes]], Collection[bytes] | None]
+
+
+class SeedReader(Protocol):
+    """Unwraps the seed of each SRL signer once."""
+
+    ports: Ports
+
+    def unwrap(self, signer: SrlSigner) -> bytes:
+        """Return the seed of an active signer. Raises `SeedUnavailable`, `Unavailable`."""
+        ...
+
+
+# Names documents of a tenant in its feed head. Returns whether the feed head changed.
+FeedReference: TypeAlias = Callable[[Ports, SeedReader, str], bool]
+
+
+class AnchorSource(NamedTuple):
+    """Blobs of a tenant with log anchors: all names, the name of the newest blob, and a parser."""
+
+    list_names: Callable[[Ports, str], Iterable[str]]
+    find_newest: Callable[[Ports, str], str | None]
+    parse: Callable[[bytes], LogAnchor | None]
+
+
+class Problem(NamedTuple):
+    """A problem of a tenant and its remedy, as in a finding of the doctor."""
+
+    problem: str
+    remedy: str
+    is_remark: bool = False
+
+
+DoctorCheck: TypeAlias = Callable[[Ports, str], Iterable[Problem]]
 
 
 class ProtectedEffect(NamedTuple):
@@ -116,8 +162,16 @@ class Capability(ABC):
         """The name of its folder in `functions/`."""
 
     @abstractmethod
-    def recovery_steps(self) -> Sequence[RecoveryStep]:
-        """Return the steps of a recovery before it publishes, once after each restore."""
+    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
+        """Return the steps of a recovery."""
+
+    @abstractmethod
+    def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
+        """Return readers of SRL signers (32 bytes each) that a tenant's records may lack."""
+
+    @abstractmethod
+    def restore_checks(self) -> Sequence[Callable[[Ports, str], None]]:
+        """Return checks that raise `DataCorrupt` if a tenant's records are older than its blobs."""
 
     @abstractmethod
     def consistency_checks(self) -> Sequence[Check]:
@@ -130,6 +184,26 @@ class Capability(ABC):
     @abstractmethod
     def trusted_signers(self) -> Sequence[TrustedSigner]:
         """Return the keys that trust documents name."""
+
+    @abstractmethod
+    def signer_filters(self) -> Sequence[SignerFilter]:
+        """Return the filters of SRL signers. They may first publish a document."""
+
+    @abstractmethod
+    def feed_references(self) -> Sequence[FeedReference]:
+        """Return what names documents in feed heads, for marks on signers."""
+
+    @abstractmethod
+    def anchor_sources(self) -> Sequence[AnchorSource]:
+        """Return the blobs with log anchors."""
+
+    @abstractmethod
+    def doctor_checks(self) -> Sequence[DoctorCheck]:
+        """Return the checks of the doctor for a tenant. They run after the checks of the core."""
+
+    @abstractmethod
+    def scheduled_reports(self) -> Sequence[Callable[[Ports], None]]:
+        """Return what logs metrics of all tenants, on a schedule of minutes."""
 
     @abstractmethod
     def protected_effects(self) -> Sequence[ProtectedEffect]:
@@ -166,6 +240,15 @@ class Capabilities:
     def trusted_signers(self) -> list[TrustedSigner]:
         """Return the keys of all capabilities that trust documents name."""
         return [signer for each in self for signer in each.trusted_signers()]
+
+    def anchor_sources(self) -> list[AnchorSource]:
+        """Return the blobs with log anchors of all capabilities."""
+        return [source for each in self for source in each.anchor_sources()]
+
+    def publish_references(self, ports: Ports, seeds: SeedReader, tenant_id: str) -> bool:
+        """Name the documents of all capabilities in the feed head; return whether it changed."""
+        publishers = [publish for each in self for publish in each.feed_references()]
+        return True in [publish(ports, seeds, tenant_id) for publish in publishers]
 
     def routers(self, function: str) -> list[RouteTable]:
         """Return the routes of all capabilities that the function of an endpoint group serves."""

@@ -105,7 +105,7 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
     head = streamed(log_head.address(tenant_id))
     yield Start("functions.audit_log_sealing.handler.handler", head)
     # A mark on no key, so that no document is looked at.
-    yield Start("functions.trust_renewal.handler.handler", mark)
+    yield Start("functions.trust.trust_renewal_handler.handler", mark)
     yield Start("functions.webhooks.webhook_delivery_handler.handler", load("schedule"))
     page = Request("GET", "/", headers=(("Accept", "text/html"),)).http_api()
     yield Start("functions.console.handler.handler", page)

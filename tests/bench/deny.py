@@ -19,15 +19,14 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
+from functions.trust import documents, publishing
 from shared.authorizer import AuthorizerClient, PollPolicy, Verdict
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.formats import wire
 from shared.authorizer.saved_state import MemoryStateStore
 from shared.model.callers import Scope
 from shared.operations.access import api_keys
-from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.trust import publishing
 from tests.bench import revoked
 from tests.bench.publication import from_all_records
 from tests.bench.report import NotMeasured, Row, progress, table
@@ -103,7 +102,7 @@ def serving(folder: Path, number: int) -> Iterator[Service]:
         admin = api_keys.create(ports, operator, name="bench", scopes=(Scope.ADMIN,)).secret
         key = api_keys.create(ports, operator, name="bench", scopes=(Scope.AUTHORIZER,)).secret
         publishing.keep(ports, operator.tenant_id)
-        document = in_force.read_trust_head(ports, operator.tenant_id)
+        document = documents.read_head(ports, operator.tenant_id)
         assert document is not None
         _, local = onboarding.create_tenant(ports, handle="local")
         (folder / "data" / "admin.key").write_text(local.secret)

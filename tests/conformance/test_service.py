@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from functions.trust import publishing
 from shared.authorizer import conformance
 from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats import wire
 from shared.operations.base import seals
 from shared.operations.lists import in_force, publication
-from shared.operations.trust import publishing
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of

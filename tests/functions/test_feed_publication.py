@@ -16,6 +16,7 @@ from moto.events.models import EventPattern
 
 import functions.feed_publication.handler as feed_publication
 from functions.feed_publication.handler import handler
+from functions.trust import publishing
 from shared import wiring
 from shared.errors import Unavailable
 from shared.model.callers import Scope
@@ -25,7 +26,6 @@ from shared.model.tenants import settings_address
 from shared.operations.access import api_keys
 from shared.operations.base import operation
 from shared.operations.lists import in_force, journal, marks, publication
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.templates import events, variables

@@ -228,7 +228,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
 
 _STREAMS: Final = """
 from functions.feed_publication.handler import handler as publish
-from functions.trust_renewal.handler import handler as renew
+from functions.trust.trust_renewal_handler import handler as renew
 from shared import wiring
 from shared.operations.base import tenants
 marks = [f"{each}#0" for each in tenants.identifiers(wiring.from_environment())]

@@ -18,6 +18,8 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console import handler as console
+from functions.trust import publishing
+from functions.trust.records import document_blob
 from functions.webhooks import operations as managing
 from functions.webhooks.records import DispatchMarker, Webhook
 from shared import wiring
@@ -41,7 +43,6 @@ from shared.model.lists.signers import SrlSignerStatus
 from shared.model.revocations import SignerRevocation, marker_address
 from shared.model.signing_keys import SigningKeyType, WarrantSigner
 from shared.model.tenants import SettingsChange, SrlPublicationPolicy
-from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
@@ -57,7 +58,6 @@ from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, moving, onboarding
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -751,7 +751,7 @@ def _wait_and_give_up(
 def _renew_trust(tenant: Tenant) -> None:
     """A first document, one after a rotation, and one that waits."""
     ports = tenant.ports
-    module = import_module("functions.trust_renewal.handler")
+    module = import_module("functions.trust.trust_renewal_handler")
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 300_000)
     with kms_roots.signing(), pytest.MonkeyPatch.context() as patched:
         patched.setenv("RESCIND_ROOT", variables("TrustRenewal")["RESCIND_ROOT"])

@@ -13,6 +13,7 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
+from functions.trust.records import head_address
 from functions.webhooks import deliveries
 from functions.webhooks.deliveries import Delivery, DeliveryState
 from shared.errors import InvalidApiKey, Unavailable
@@ -23,7 +24,6 @@ from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
 from shared.model.outbound import DeliveryOutcome
-from shared.model.trust import head_address
 from shared.operations.access import api_keys
 from shared.operations.audit import log, sealing, signers
 from shared.operations.identities import approvals, identity_providers, people, roles

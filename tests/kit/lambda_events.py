@@ -144,7 +144,7 @@ class Group:
 # The folders of `functions` that serve no endpoint of the API with a key.
 WITHOUT_ENDPOINTS: Final = {
     *("audit_log_sealing", "feed_publication", "srl_publication", "srl_schedule"),
-    *("console", "introspection", "sign_in", "sign_in_code", "trust_renewal"),
+    *("console", "introspection", "sign_in", "sign_in_code"),
 }
 
 GROUPS: Final = [

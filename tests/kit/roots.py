@@ -4,12 +4,11 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from functions.trust import documents, publishing
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import RootSet
 from shared.model.callers import Caller
-from shared.operations.lists import in_force
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from tests.kit.api import Tenant
@@ -40,7 +39,7 @@ def signed_draft(
     ports: Ports, caller: Caller, *signing: RootSigner, roots: RootSet | None = None
 ) -> SignedDocument:
     """The draft of now, signed by these roots, or by that of the document, or one offline."""
-    head = in_force.read_trust_head(ports, caller.tenant_id)
+    head = documents.read_head(ports, caller.tenant_id)
     if head is None:
         roots = roots or roots_of(*(signing or (OFFLINE,)))
     elif not signing and ports.root and head.pin == RootSet((ports.root.public_key,), 1).pin:
@@ -64,6 +63,6 @@ def body_of(signed: SignedDocument) -> dict[str, Any]:
 def pin_of(tenant: Tenant) -> str:
     """The pin of the roots of a tenant, whose documents are made if they are due."""
     publishing.keep(tenant.ports, tenant.id)
-    head = in_force.read_trust_head(tenant.ports, tenant.id)
+    head = documents.read_head(tenant.ports, tenant.id)
     assert head is not None
     return documents.read_document(tenant.ports, tenant.id, head.version).document.roots.pin

@@ -6,6 +6,8 @@ from typing import Any
 from unittest.mock import patch
 
 from functions.status_lists import operations as status_lists
+from functions.trust import publishing
+from functions.trust.publishing import TrustOutcome
 from functions.webhooks import delivery
 from shared.model import times
 from shared.model.fleet import authorizers as fleet
@@ -16,8 +18,6 @@ from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
 from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
-from shared.operations.trust import publishing
-from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import gates, identities

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from functions.trust import publishing
 from shared.errors import InvalidState, NotFound
 from shared.model.items import Item
 from shared.model.lists.signers import SrlSigner, SrlSignerStatus, standby_address
 from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant

@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 from unittest.mock import patch
 
 from functions.feed import handler as feed_endpoints
+from functions.trust import documents, publishing
 from shared.adapters.local.file_sealer import FileSealer
 from shared.model.deployment import SCHEMA
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
 from shared.operations.access.api_key_creation import CreatedKey
-from shared.operations.lists import in_force
 from shared.operations.operator import consistency
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
@@ -93,7 +92,7 @@ def genesis() -> Genesis:
             change = SettingsChange(max_authorizers=QUOTA)
             tenant_settings.update(ports, each.operator, change=change)
             publishing.keep(ports, each.id)
-            head = in_force.read_trust_head(ports, each.id)
+            head = documents.read_head(ports, each.id)
             assert head is not None
             pins.append(documents.read_document(ports, each.id, head.version).document.roots.pin)
     return Genesis(world.stage.records, world.stage.blobs, tenants, admins, pins)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from functions.trust import documents, publishing
 from infra import private_files
 from infra.cli.commands import ApiSession, command, confirm, local_command
 from infra.cli.drafts import Draft, words
@@ -19,9 +20,7 @@ from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import RootSet
-from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.trust import publishing
 from shared.ports.outside import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
@@ -125,7 +124,7 @@ def replace_root(operator: Operator, tenant: Handle, lost: Lost = False, yes: Ye
         )
         return
     publishing.keep(ports, caller.tenant_id)
-    head = in_force.read_trust_head(ports, caller.tenant_id)
+    head = documents.read_head(ports, caller.tenant_id)
     if head is not None:
         operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})
 

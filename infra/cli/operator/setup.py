@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from functions.trust.state import has_documents
 from infra import data_folder, private_files
 from infra.cli.commands import local_command
 from infra.cli.errors import UsageError, option
@@ -17,7 +18,6 @@ from infra.cli.output import Output
 from shared import wiring
 from shared.errors import Conflict, InvalidSettings
 from shared.operations.operator import deployment, onboarding
-from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
 _EXAMPLE: Final = "rescind setup --tenant acme > acme.key"

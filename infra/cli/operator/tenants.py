@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from functions.trust import publishing
 from infra import data_folder, private_files
 from infra.cli.columns import Column
 from infra.cli.commands import confirm, noun
@@ -86,7 +87,7 @@ def create(operator: Operator, tenant: Handle) -> None:
     settings, created = onboarding.create_tenant(
         operator.ports, handle=tenant, user=private_files.name()
     )
-    onboarding.create_first_document(operator.ports, settings.tenant_id)
+    publishing.create_first(operator.ports, settings.tenant_id)
     operator.out.print_message(f"Created tenant {settings.handle} ({settings.tenant_id}).")
     show_key(operator.out, created)
 

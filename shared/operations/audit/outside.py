@@ -10,18 +10,16 @@ contradicts it.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.members import MalformedBytes
 from shared.authorizer.formats.trust import LogAnchor
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
-from shared.model import trust
 from shared.model.audit import head as model
 from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.audit.head import LogHead
 from shared.model.lists import content, journal
 from shared.model.lists.head import states_folder, version_of
-from shared.model.trust import TrustHead
 from shared.operations.audit import log, signers
 from shared.operations.base import audit
 from shared.operations.base.operation import reread
@@ -57,9 +55,9 @@ def _every(ports: Ports, tenant_id: str) -> Iterator[tuple[str, _Among]]:
     """Yield the names of all blobs that may have an anchor, each with its parser."""
     for name in _journal(ports, tenant_id):
         yield name, _in_journal
-    for name in ports.blobs.names(trust.folder(tenant_id)):
-        if trust.version_of(name) is not None:
-            yield name, _in_document
+    for source in INSTALLED.anchor_sources():
+        for name in source.list_names(ports, tenant_id):
+            yield name, source.parse
     newest_state = max(ports.blobs.names(states_folder(tenant_id)), key=version_of, default=None)
     if newest_state is not None:
         yield newest_state, lambda blob: content.read_unverified_checkpoint(blob, tenant_id)
@@ -92,11 +90,6 @@ def _in_journal(blob: bytes) -> LogAnchor | None:
     return LogAnchor.among(content.read_unverified_members(blob, journal.PREFIX))
 
 
-def _in_document(blob: bytes) -> LogAnchor | None:
-    (signed,) = documents.documents(blob)
-    return signed.document.log
-
-
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
     """Return the log head of a tenant, or None if the log has always been empty.
 
@@ -113,9 +106,9 @@ def check_anchors(ports: Ports, tenant_id: str) -> None:
     """
 
     def read_document_anchors() -> set[PinnedCheckpoint]:
-        newest = TrustHead.from_optional(ports.store.get(trust.head_address(tenant_id)))
-        name = None if newest is None else trust.document_blob(tenant_id, newest.version)
-        return _of(ports, tenant_id, name, _in_document)
+        added = INSTALLED.anchor_sources()
+        newest = [(each.find_newest(ports, tenant_id), each.parse) for each in added]
+        return {each for name, among in newest for each in _of(ports, tenant_id, name, among)}
 
     def attempt() -> LogHead | None:
         in_journal, in_document = ports.gather(

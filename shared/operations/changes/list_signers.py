@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from shared.capabilities import INSTALLED
 from shared.errors import (
     Conflict,
     DataCorrupt,
@@ -40,7 +41,6 @@ from shared.operations.base.paging import Page
 from shared.operations.lists import in_force, marks, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
@@ -160,7 +160,7 @@ def activate(
         raise InvalidState(
             "Verifiers may not have this signer yet; wait until its activates_at, or pass force."
         )
-    if not _named_in_trust_document(call, [signer]):
+    if _find_accepted(call, [signer]) == []:
         raise TrustUnsigned(_UNSIGNED)
     entry = _entry(call, AuditAction.SRL_ACTIVATE_KEY, signer, force=force)
     return _replace_active_signer(call, keep, signer, [entry, *approval])
@@ -302,10 +302,11 @@ def _find_successor(call: _SignerCall, *, is_urgent: bool = False) -> SrlSigner 
         # A rotation is only partly visible: the standby signs, and its successor is not visible
         # yet.
         raise PreconditionFailed([standby_address(tenant_id)])
-    if in_force.read_trust_head(call.ports, tenant_id) is None:
-        return pending
     signers = [each for each in (pending, standby) if each is not None]
-    named = _named_in_trust_document(call, signers) or (signers if is_urgent else [])
+    accepted = _find_accepted(call, signers)
+    if accepted is None:
+        return pending
+    named = accepted or (signers if is_urgent else [])
     if not named and not is_urgent:
         raise TrustUnsigned(_UNSIGNED)
     successor = next(iter(named), None)
@@ -316,22 +317,14 @@ def _find_successor(call: _SignerCall, *, is_urgent: bool = False) -> SrlSigner 
     return srl_signers.add_statement(call.ports, successor, call.active, records)
 
 
-def _named_in_trust_document(call: _SignerCall, signers: Sequence[SrlSigner]) -> list[SrlSigner]:
-    """Return the signers that the trust document names, or all if there is no document.
-
-    Clients reject signatures by other signers. If the root key is online, the document is created
-    first.
-    """
-
-    def find_named() -> list[SrlSigner]:
-        keys = documents.list_keys(call.ports, call.active.tenant_id)
-        return [each for each in signers if keys is None or each.public_bytes in keys]
-
-    named = find_named()
-    if not named and call.ports.root is not None:
-        publishing.keep(call.ports, call.active.tenant_id)
-        named = find_named()
-    return named
+def _find_accepted(call: _SignerCall, signers: Sequence[SrlSigner]) -> list[SrlSigner] | None:
+    """Return the signers that clients accept, or None if they accept any: without a document."""
+    found = None
+    for accept in (accept for each in INSTALLED for accept in each.signer_filters()):
+        keys = [each.public_bytes for each in signers]
+        if (accepted := accept(call.ports, call.active.tenant_id, keys)) is not None:
+            signers = found = [each for each in signers if each.public_bytes in accepted]
+    return found
 
 
 def _approval_changes(call: _SignerCall, key_id: str, *, is_needed: bool = True) -> list[Change]:

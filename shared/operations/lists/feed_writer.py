@@ -9,21 +9,14 @@ from typing import Final
 
 from shared import logs
 from shared.authorizer.formats.wire import FeedEntry
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.model import feed, revocations
 from shared.model.items import Address
 from shared.model.revocations import RevokedWarrant
 from shared.operations.base import operation
 from shared.operations.base.operation import settle
-from shared.operations.lists import (
-    decisions,
-    in_force,
-    marks,
-    published_keys,
-    records,
-    storage,
-    verdicts,
-)
+from shared.operations.lists import decisions, in_force, marks, records, storage, verdicts
 from shared.operations.lists.decisions import PendingEntry, PublicationFacts
 from shared.operations.lists.storage import Coverage, SeedCache
 from shared.ports import Ports
@@ -54,7 +47,7 @@ class FeedWriter:
             return
         tenant_id = self.facts.tenant_id
         try:
-            is_new = published_keys.publish_key_reference(self.ports, self.seed_cache, tenant_id)
+            is_new = INSTALLED.publish_references(self.ports, self.seed_cache, tenant_id)
         except DataCorrupt:
             _log.exception("cannot publish the signing keys of tenant %s", tenant_id)
             return

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from shared.authorizer.formats import wire
 from shared.errors import DataCorrupt
-from shared.model import feed, trust
+from shared.model import feed
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists import content
 from shared.model.lists.content import SrlState
@@ -41,7 +41,6 @@ from shared.model.lists.schedule import OutboxMark
 from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings, settings_address
-from shared.model.trust import TrustHead
 from shared.operations.base import audit, counters, tenants
 from shared.operations.base.counters import ChangeTotals
 from shared.operations.base.operation import reread
@@ -152,14 +151,6 @@ def read_feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
     Raises `DataCorrupt`, `Unavailable`.
     """
     return FeedHead.from_optional(ports.store.get(feed.head_address(tenant_id)))
-
-
-def read_trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
-    """Read the head of the trust documents, or None before the first document.
-
-    Raises `DataCorrupt`, `Unavailable`.
-    """
-    return TrustHead.from_optional(ports.store.get(trust.head_address(tenant_id)))
 
 
 def read_entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:

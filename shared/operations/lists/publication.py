@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 
 from shared import logs
 from shared.authorizer.formats import wire
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model import times
 from shared.model.audit.audit_log import AuditAction
@@ -49,15 +50,7 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.base.seals import SeedUnavailable
-from shared.operations.lists import (
-    decisions,
-    in_force,
-    marks,
-    published_keys,
-    records,
-    schedule,
-    storage,
-)
+from shared.operations.lists import decisions, in_force, marks, records, schedule, storage
 from shared.operations.lists.decisions import PreviousSrl, PublicationFacts, SrlIssue, SrlPlan
 from shared.operations.lists.feed_writer import FeedWriter
 from shared.operations.lists.storage import Coverage, SeedCache
@@ -143,7 +136,7 @@ def name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) 
     `unnamed_marks` are the marks on signers that the feed already covers. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    published_keys.publish_key_reference(ports, SeedCache(ports), tenant_id)
+    INSTALLED.publish_references(ports, SeedCache(ports), tenant_id)
     marks.remove_signer_marks(ports, unnamed_marks)
 
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base
+from shared.capabilities import SeedReader
 from shared.errors import (
     BlobExists,
     DataCorrupt,
@@ -168,7 +169,7 @@ def base_change(
 
 
 def reference_changes(
-    seed_cache: SeedCache,
+    seed_cache: SeedReader,
     previous: FeedHead,
     settings: TenantSettings,
     signer: SrlSigner,
@@ -328,7 +329,7 @@ def store_srl(
 
 
 def _sign_feed_head(
-    seed_cache: SeedCache,
+    seed_cache: SeedReader,
     settings: TenantSettings,
     signer: SrlSigner,
     end: wire.SignedHead,

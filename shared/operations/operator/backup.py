@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from shared.errors import RescindError
-from shared.model import seeds, trust
+from shared.model import seeds
 from shared.model.items import Table
 from shared.model.lists.head import folders, version_of
 from shared.operations.base import seals, tenants
@@ -21,7 +21,7 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     for folder in folders(tenant_id):
         yield from (each for each in ports.blobs.names(folder) if version_of(each) >= version)
     yield from ports.blobs.names(f"audit/{tenant_id}")
-    yield from ports.blobs.names(trust.folder(tenant_id))
+    yield from ports.blobs.names(f"trust/{tenant_id}")
 
 
 def journal_blobs(ports: Ports, tenant_id: str) -> Iterator[str]:

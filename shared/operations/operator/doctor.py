@@ -4,8 +4,9 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
+from shared.capabilities import INSTALLED, DoctorCheck
 from shared.errors import DataCorrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys, times
 from shared.model.expiring import ExpiringKind
@@ -24,7 +25,6 @@ from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
 from shared.operations.operator.recovery import newest, unknown
-from shared.operations.trust import state as trust
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import ConfigurableStore, Delete, Expect, Put
@@ -56,6 +56,9 @@ class Finding:
     problem: str
     remedy: str
     is_remark: bool = False
+
+
+_Check: TypeAlias = Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]]
 
 
 def examine(
@@ -179,7 +182,7 @@ def _examine_tenant(
 
 
 def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
-    checks: tuple[Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]], ...] = (
+    checks: tuple[_Check, ...] = (
         _check_srl,
         _check_srl_version,
         _check_log_head,
@@ -192,13 +195,20 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
         _check_signing_keys,
         _check_authorizers,
         _check_expiries,
-        _check_trust_documents,
+        *map(_to_check, (check for each in INSTALLED for check in each.doctor_checks())),
     )
     for check in checks:
         try:
             yield from check(ports, tenant, head)
         except RescindError as error:
             yield Finding(tenant.handle, str(error), _restore_and_recover(tenant))
+
+
+def _to_check(check: DoctorCheck) -> _Check:
+    """Return the check of a capability as a check of a tenant."""
+    return lambda ports, tenant, _head: (
+        Finding(tenant.handle, *each) for each in check(ports, tenant.tenant_id)
+    )
 
 
 def _check_consistency(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
@@ -349,20 +359,6 @@ def _check_expiries(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Ite
     if len(keys) > _EXPIRING:
         problem = f"the same is true of {len(keys) - _EXPIRING} more of its keys"
         yield Finding(tenant.handle, problem, _REPLACE)
-
-
-def _check_trust_documents(
-    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
-) -> Iterator[Finding]:
-    """Verify the trust documents from the first root, and compare them with the records."""
-    try:
-        in_force.read_active_signer(ports, tenant.tenant_id)
-        if (feed := in_force.read_feed_head(ports, tenant.tenant_id)) is not None:
-            _ = feed.signed_head
-    except DataCorrupt:
-        return  # `consistency` reports this.
-    for each in trust.problems(ports, tenant.tenant_id):
-        yield Finding(tenant.handle, each.problem, each.remedy, is_remark=each.is_remark)
 
 
 def _check_srl_signer(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:

@@ -1,10 +1,9 @@
 """Create tenants and admin keys for the operator (TENANT-1, TENANT-4)."""
 
-import logging
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Conflict, InvalidState, Unavailable
+from shared.errors import Conflict, InvalidState
 from shared.model import tenants as model
 from shared.model import text
 from shared.model.audit.audit_log import AuditAction, AuditEntry
@@ -17,11 +16,8 @@ from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import marks, publication, records, signers
 from shared.operations.operator import deployment, restored
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-
-_log = logging.getLogger(__name__)
 
 _ADMIN = "admin"
 _OPERATOR = "operator"
@@ -77,19 +73,6 @@ def _create_tenant(
         ),
     )
     return settings, created
-
-
-def create_first_document(ports: Ports, tenant_id: str) -> None:
-    """Create the first trust document of a new tenant, if the root key is online.
-
-    A failure is logged, because the service creates the document later.
-    """
-    if ports.root is None:
-        return
-    try:
-        publishing.keep(ports, tenant_id)
-    except Unavailable:
-        _log.warning("cannot create the first trust document yet", exc_info=True)
 
 
 def mint_admin_key(

@@ -16,8 +16,6 @@ from shared.model.items import Address, Table
 from shared.model.lists.schedule import ISSUES, TURNS, upper_bound
 from shared.model.seeds import KeyPurpose
 from shared.operations.lists import schedule
-from shared.operations.trust import state as trust
-from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -79,18 +77,6 @@ def count_unreviewed(ports: Ports) -> int:
     Raises `Unavailable`.
     """
     return ports.store.count(MARKS)
-
-
-def documents(ports: Ports) -> TrustSurvey:
-    """Return how many trust documents are expiring. Raises `Unavailable`.
-
-    Reads two items of each tenant. If an item is damaged, a document counts as expiring.
-    """
-    try:
-        return trust.survey(ports)
-    except DataCorrupt:
-        _log.exception("cannot read the state of the trust documents")
-        return TrustSurvey(due=1, expired=0)
 
 
 def look(ports: Ports) -> SrlAges:

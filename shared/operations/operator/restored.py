@@ -4,18 +4,16 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from shared.capabilities import RecoveryContext
+from shared.capabilities import INSTALLED, RecoveryContext
 from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed
 from shared.model import deployment as model
 from shared.model import times
 from shared.model.audit.audit_log import AuditAction
 from shared.model.deployment import UnreviewedRestore
-from shared.model.trust import document_blob
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
-from shared.operations.lists import in_force, journal
+from shared.operations.lists import journal
 from shared.operations.operator import deployment
-from shared.operations.trust import documents
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, VersionIs
 
@@ -103,7 +101,8 @@ def check_recovered(ports: Ports) -> None:
             continue
         try:
             journal.check_not_ahead(ports, tenant.tenant_id)
-            _check_documents(ports, tenant.tenant_id)
+            for check in (check for each in INSTALLED for check in each.restore_checks()):
+                check(ports, tenant.tenant_id)
         except DataCorrupt as error:
             waiting.append(f"{tenant.handle}: {error}. Run: recover {tenant.handle}")
     if waiting:
@@ -111,27 +110,4 @@ def check_recovered(ports: Ports) -> None:
             "RESCIND_STORE: the records were restored from a backup. Later revocations are "
             "missing.",
             *waiting,
-        )
-
-
-def _check_documents(ports: Ports, tenant_id: str) -> None:
-    """Raise `DataCorrupt` if a trust document is newer than the feed in the records; `Unavailable`.
-
-    A document that no head names is ignored. It is not newer than the records, because an
-    interrupted process stored it.
-    """
-    known, newest = in_force.read_trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
-    if known is None or newest <= known.version:
-        return
-    current = documents.read_document(ports, tenant_id, known.version).document
-    newer = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
-    # After other root keys signed, the journal names their documents.
-    if newer is None or not newer.is_signed_by(current.roots):
-        return
-    feed = in_force.read_feed_head(ports, tenant_id)
-    sequence = 0 if feed is None else feed.sequence
-    if newer.document.feed.sequence > sequence:
-        raise DataCorrupt(
-            f"the records are older than trust document {newest}: they end at feed entry "
-            f"{sequence}, and the document was created at entry {newer.document.feed.sequence}"
         )

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from functions.trust import publishing
 from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.feeds import publish_feed

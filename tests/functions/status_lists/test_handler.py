@@ -17,13 +17,13 @@ from starlette.types import Receive, Scope, Send
 from functions.status_lists import handler
 from functions.status_lists import operations as status_lists
 from functions.status_lists import records as model
+from functions.trust import documents, publishing
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import OutOfSpace, ReadOnly, Unavailable
 from shared.model.lists.head import head_address
 from shared.operations.changes import revocations
 from shared.operations.lists import in_force, publication
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, VersionIs
 from shared.web.app import create_app
@@ -536,7 +536,7 @@ def test_trust_documents_name_the_signer(place: Place) -> None:
     ports = replace(place.tenant.ports, root=SeedRoot(1))
     for _ in range(2):
         publishing.keep(ports, place.tenant.id)
-        head = in_force.read_trust_head(ports, place.tenant.id)
+        head = documents.read_head(ports, place.tenant.id)
         assert head is not None
         named = documents.read_document(ports, place.tenant.id, head.version).document.keys_for_use(
             KeyUse.STATUS

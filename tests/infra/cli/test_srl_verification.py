@@ -18,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.srl.schemas import SrlKey, SrlKeyList
+from functions.trust import documents, publishing
 from infra.cli import __main__ as start
 from infra.cli import srl_verification
 from shared.authorizer.formats.documents import NotTrusted, answer
@@ -26,7 +27,6 @@ from shared.model import times
 from shared.model.lists.verification import VerifierPolicy, verify_next
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.kit import processes

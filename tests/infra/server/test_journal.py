@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from functions.trust import publishing
 from infra.server import journal as server_journal
 from infra.server import waits
 from infra.server.feed import FeedPublisher
@@ -20,7 +21,6 @@ from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
 from shared.operations.lists import in_force, journal, marks
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from functions.trust import documents
 from functions.webhooks import operations as managing
 from infra import data_folder
 from infra.server import leader, ops, publisher, sealing
@@ -24,7 +25,6 @@ from shared import wiring
 from shared.model.deployment import PROBE_ADDRESS
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import log
-from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.web.work import IN_PLACE
@@ -138,7 +138,7 @@ def test_others_that_do_not_answer_delay_no_change(
                 tenant.revoke(ports, f"svc_wrt_{number}")
                 soon(lambda number=number: tenant.feed_sequence(ports) >= number)  # type: ignore[misc]
             soon(lambda: log.head(ports, tenant.id) != sealed)
-            soon(lambda: in_force.read_trust_head(ports, tenant.id))
+            soon(lambda: documents.read_head(ports, tenant.id))
         finally:
             silent.ends.set()
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from functions.trust import documents
 from infra.server import trust as local_trust
 from infra.server.feed import FeedPublisher
 from infra.server.trust import TrustKeeper
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import Unavailable
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force
-from shared.operations.trust import documents
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
@@ -39,7 +38,7 @@ def running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrustKeep
 
 
 def version(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.read_trust_head(ports, tenant.id)
+    head = documents.read_head(ports, tenant.id)
     return 0 if head is None else head.version
 
 

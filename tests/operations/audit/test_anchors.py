@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from functions.trust import facts as facts_of
+from functions.trust import publishing
 from shared.authorizer.formats.trust import LogAnchor, TrustDocument
 from shared.errors import DataCorrupt
 from shared.model.audit import checkpoint
@@ -17,8 +19,6 @@ from shared.operations.audit import log, outside, sealing
 from shared.operations.base import audit
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import facts as facts_of
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.kit import faults, roots

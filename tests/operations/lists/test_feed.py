@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 
+from functions.trust import publishing
 from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
@@ -21,7 +22,6 @@ from shared.model.lists.head import states_folder
 from shared.operations.changes import list_signers
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.reads import reading

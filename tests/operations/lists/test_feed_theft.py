@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from functions.trust import documents, publishing
 from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats.documents import NotTrusted
@@ -22,7 +23,6 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.kit.faults import Script, meeting, scripted
 from tests.kit.tenants import Tenant

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.trust import publishing
 from shared.authorizer.formats.journal import FIRST, JournalRecord
 from shared.errors import DataCorrupt, InvalidApiKey, InvalidSettings, Unavailable
 from shared.model.lists import journal as model
@@ -22,7 +23,6 @@ from shared.operations.lists.journal import Journals
 from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted

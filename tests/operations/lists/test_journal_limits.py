@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from functions.trust import documents, publishing
+from functions.trust.publishing import TrustOutcome
+from functions.trust.records import document_blob
 from shared.authorizer.formats.journal import JournalRecord
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import DataCorrupt, InvalidSettings
 from shared.model import feed, times
 from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
-from shared.model.trust import document_blob
 from shared.operations.access import api_keys, tenant_settings
 from shared.operations.base import seals
 from shared.operations.changes import list_signers
@@ -21,8 +23,6 @@ from shared.operations.lists import in_force, journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
-from shared.operations.trust import documents, publishing
-from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted

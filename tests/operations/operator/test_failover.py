@@ -22,13 +22,13 @@ from shared.operations.changes import revocations as changes
 from shared.operations.lists import in_force
 from shared.operations.operator import doctor, failover
 from shared.ports import Ports
+from tests.functions.trust import clients
 from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.followers import current
 from tests.operations.replicas import Original, put
-from tests.operations.trust import clients
 from tests.world.explore import Start, in_memory
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from shared.capabilities import INSTALLED
+from shared.capabilities import INSTALLED, RecoveryPhase
 from shared.errors import DataCorrupt
 from shared.model import api_keys, signing_keys, times
 from shared.model.api_keys import ApiKey
@@ -39,7 +39,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import RestoredPosition
 from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, keys, trust
+from shared.operations.operator.recovery import access, keys
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -92,11 +92,13 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     """
     tenant_id = operator.tenant_id
     restored.mark_restored_tables(ports)
-    trusted_keys = (*trusted_keys, *trust.list_keys(ports, tenant_id))
+    for read in (read for each in INSTALLED for read in each.recovery_signers()):
+        trusted_keys = (*trusted_keys, *read(ports, tenant_id))
     newest = srl_newest.find(ports, tenant_id, trusted_keys=trusted_keys)
     tables = recovery_unknown.find_stale_tables(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
-    run = RecoveryRun(ports, operator, settings, newest.version, report)
+    known = max(trust_version, newest.journal.trust)
+    run = RecoveryRun(ports, operator, settings, newest.version, known, report)
     # First, because each step of the recovery writes entries.
     sealed_log.apply(run, newest, compare_all=is_copy)
     # The restored sessions may include a session that was ended since.
@@ -111,12 +113,11 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
     open_mark = None if is_reviewed else mark
     if mark is None or mark.recovered_at is None:
-        for step in (step for each in INSTALLED for step in each.recovery_steps()):
-            settle(partial(step, run))
+        _run_steps(run, "restored")
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
-    trust.apply(run, version=max(trust_version, newest.journal.trust))
+    _run_steps(run, "publishing")
     above = RestoredPosition(newest.version, newest.sequence)
     if is_copy:
         above = far_above(ports, tenant_id, above)
@@ -125,13 +126,20 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     journal.write_restart_record(ports, tenant_id)
     # The first pass creates the audit signer that the trust document names.
     _append_entries(run)
-    trust.publish(run)
+    _run_steps(run, "published")
     if mark is not None and is_reviewed:
         settle(lambda: restored.complete_review(run, mark))
     restored.record_recovery(run)
     # Each step of the recovery writes entries.
     _append_entries(run)
     return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
+
+
+def _run_steps(run: RecoveryRun, phase: RecoveryPhase) -> None:
+    """Run the steps of all capabilities in this phase. Raises `DataCorrupt`, `Unavailable`."""
+    for time, step in (each for added in INSTALLED for each in added.recovery_steps()):
+        if time == phase:
+            settle(partial(step, run))
 
 
 def _append_entries(run: RecoveryRun) -> None:

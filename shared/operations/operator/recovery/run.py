@@ -25,6 +25,7 @@ _LOST: Final = 8
 class RecoveryRun:
     """The recovery of a tenant. `version` is the version of its newest SRL.
 
+    `trust_version` is the newest version of a trust document that is known to be published, or 0.
     `report` is called with a line for the operator after each step.
     """
 
@@ -32,6 +33,7 @@ class RecoveryRun:
     operator: Caller
     settings: TenantSettings
     version: int
+    trust_version: int
     report: Callable[[str], None]
 
     @property

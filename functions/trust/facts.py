@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from functions.trust import documents, published_keys
+from functions.trust.records import RENEWED_AFTER, TrustHead
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState, follow
@@ -26,11 +28,9 @@ from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import SrlSignerStatus
 from shared.model.tenants import TenantSettings
-from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import audit, tenants
-from shared.operations.lists import in_force, published_keys, signers
-from shared.operations.trust import documents
+from shared.operations.lists import in_force, signers
 from shared.ports import Ports
 
 _IN_USE = (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING)
@@ -153,7 +153,7 @@ def read_facts(ports: Ports, tenant_id: str) -> TrustFacts:
     """Read the facts for the next document. Raises `DataCorrupt`, `Unavailable`."""
     # Read the signers after the head: a document that names fewer is then not the newest.
     head, settings = ports.gather(
-        partial(in_force.read_trust_head, ports, tenant_id),
+        partial(documents.read_head, ports, tenant_id),
         partial(tenants.settings, ports, tenant_id),
     )
     chain, newest = ports.gather(

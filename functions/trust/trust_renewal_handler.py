@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
+from functions.trust import documents, publishing
 from shared import logs, wiring
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation, tenants
-from shared.operations.lists import in_force
-from shared.operations.trust import publishing
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
         return "left"
     try:
         outcome = publishing.keep(ports, tenant_id)
-        head = in_force.read_trust_head(ports, tenant_id)
+        head = documents.read_head(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"TrustRenewalFailed": 1}
         _log.exception("trust", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
+from functions.trust import documents, published_keys, publishing
+from functions.trust.publishing import TrustOutcome
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
 from shared.model.lists.signers import SrlSigner
-from shared.operations.lists import in_force, published_keys, signers
-from shared.operations.trust import documents, publishing
-from shared.operations.trust.publishing import TrustOutcome
+from shared.operations.lists import in_force, signers
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 
@@ -19,7 +19,7 @@ class PinnedClient:
 
     def __init__(self, ports: Ports, tenant: Tenant) -> None:
         self._ports, self._tenant = ports, tenant
-        head = in_force.read_trust_head(ports, tenant.id)
+        head = documents.read_head(ports, tenant.id)
         assert head is not None
         first = documents.read_document(ports, tenant.id, int(head.turns[0]))
         self.state = TrustState(tenant.id, first.document.roots.pin)

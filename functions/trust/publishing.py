@@ -12,11 +12,24 @@ keeps the documents of all tenants up to date: it creates and renews them, and n
 feed.
 """
 
+import logging
 from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from functions.trust import documents, published_keys
+from functions.trust import facts as facts_of
+from functions.trust import records as model
+from functions.trust.facts import TrustFacts
+from functions.trust.records import (
+    LIFETIME,
+    LIFETIME_BY_HAND,
+    PendingDraft,
+    TrustHead,
+    head_address,
+    waiting_address,
+)
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
@@ -31,27 +44,17 @@ from shared.errors import (
     Unavailable,
 )
 from shared.model import times
-from shared.model import trust as model
 from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
-from shared.model.trust import (
-    LIFETIME,
-    LIFETIME_BY_HAND,
-    PendingDraft,
-    TrustHead,
-    head_address,
-    waiting_address,
-)
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation, settle
-from shared.operations.lists import in_force, published_keys
+from shared.operations.lists import in_force
 from shared.operations.lists.storage import SeedCache
-from shared.operations.trust import documents
-from shared.operations.trust import facts as facts_of
-from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Change, Delete, Expect, Put, VersionIs
+
+_log = logging.getLogger(__name__)
 
 # Retries after another process stored the same version, or wrote the feed head, first.
 _TRIES: Final = 20
@@ -278,6 +281,37 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     return settle(attempt)
 
 
+def create_first(ports: Ports, tenant_id: str) -> None:
+    """Create the first trust document of a new tenant, if the root key is online.
+
+    A failure is logged, because the service creates the document later.
+    """
+    if ports.root is None:
+        return
+    try:
+        keep(ports, tenant_id)
+    except Unavailable:
+        _log.warning("cannot create the first trust document yet", exc_info=True)
+
+
+def find_named(ports: Ports, tenant_id: str, keys: Collection[bytes]) -> list[bytes] | None:
+    """Return the SRL signers among `keys` that the document names, or None without a document.
+
+    Clients reject signatures by other signers. If the document names none of them and the root key
+    is online, the next document is created first.
+    """
+
+    def attempt() -> list[bytes] | None:
+        named = documents.list_keys(ports, tenant_id)
+        return None if named is None else [each for each in keys if each in named]
+
+    found = attempt()
+    if found == [] and ports.root is not None:
+        keep(ports, tenant_id)
+        found = attempt()
+    return found
+
+
 def replace_root(ports: Ports, caller: Caller) -> bool:
     """Discard the documents of lost root keys; the next one starts from new roots (TRUST-21).
 
@@ -286,7 +320,7 @@ def replace_root(ports: Ports, caller: Caller) -> bool:
     """
 
     def attempt() -> bool:
-        head = in_force.read_trust_head(ports, caller.tenant_id)
+        head = documents.read_head(ports, caller.tenant_id)
         if head is None:
             return False
         ports.store.write(

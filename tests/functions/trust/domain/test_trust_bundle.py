@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from shared.model import revocations, trust_bundle
+from functions.trust import trust_bundle
+from functions.trust import trust_bundle as operations
+from functions.trust.trust_bundle import BundleVersion
+from shared.model import revocations
 from shared.model import signing_keys as key_model
 from shared.model.callers import Caller
 from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
-from shared.model.trust_bundle import BundleVersion
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, signing_keys
-from shared.operations.changes import trust_bundle as operations
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.reads import reading

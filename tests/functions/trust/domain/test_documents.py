@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from functions.trust import documents, published_keys
+from functions.trust import records as trust_model
+from functions.trust.publishing import TrustOutcome
 from shared.adapters.local.file_sealer import FileSealer
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import DataCorrupt, TrustUnsigned
 from shared.model import seeds
-from shared.model import trust as trust_model
 from shared.model.feed import LEAP
 from shared.model.lists.schedule import trust_mark_address
 from shared.model.lists.signers import SrlSignerStatus
@@ -20,26 +22,17 @@ from shared.operations.audit import signers as audit_signers
 from shared.operations.base import operation, tenants
 from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.fleet import native_list
-from shared.operations.lists import (
-    in_force,
-    marks,
-    publication,
-    published_keys,
-    storage,
-    unpublished,
-)
+from shared.operations.lists import in_force, marks, publication, storage, unpublished
 from shared.operations.lists.storage import SeedCache
-from shared.operations.trust import documents
-from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Delete, Expect, Put
+from tests.functions.trust.clients import PinnedClient, active, keep, standby, without_root
 from tests.kit.feeds import publish_feed
 from tests.kit.roots import SeedRoot
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.signers import stored_signers
-from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -181,7 +174,7 @@ def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: 
     """FEED-12, F902c: What was revoked is published, and the feed grows old until the keys are."""
     root = signing_keys.create(ports, tenant.operator, type_=SigningKeyType.ROOT, name="stolen")
     keep(ports, tenant)
-    head = in_force.read_trust_head(ports, tenant.id)
+    head = documents.read_head(ports, tenant.id)
     assert head is not None
     key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
     tenant.revoke(ports, "svc_wrt_a")

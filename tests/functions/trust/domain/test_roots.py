@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from functions.trust import documents, publishing
+from functions.trust import records as model
+from functions.trust.publishing import TrustOutcome
+from functions.trust.state import has_documents
 from shared.adapters.local.file_root import FileRoot
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
-from shared.model import trust as model
-from shared.operations.lists import in_force
-from shared.operations.trust import documents, publishing
-from shared.operations.trust.publishing import TrustOutcome
-from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def _pin(ports: Ports, tenant: Tenant) -> str:
-    head = in_force.read_trust_head(ports, tenant.id)
+    head = documents.read_head(ports, tenant.id)
     assert head is not None
     return head.pin
 

@@ -12,25 +12,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from functions.trust import documents
+from functions.trust import records as model
+from functions.trust.records import TrustHead
+from functions.trust.trust_bundle import TrustedKey
 from shared.authorizer.formats import signing_keys as formats
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.members import MalformedBytes
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
 from shared.authorizer.formats.wire import HashReference
+from shared.capabilities import SeedReader
 from shared.errors import BlobExists, DataCorrupt, NotFound
 from shared.model import signing_keys
-from shared.model import trust as model
 from shared.model.callers import Caller, Scope
 from shared.model.lists.head import StoredBody
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import TenantSettings
-from shared.model.trust import TrustHead
-from shared.model.trust_bundle import TrustedKey
 from shared.operations.base import operation as operations
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation, settle
 from shared.operations.lists import in_force, records, storage
-from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
 from shared.ports.store import Change
 
@@ -68,7 +69,7 @@ def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     )
 
 
-def publish_key_reference(ports: Ports, seed_cache: SeedCache, tenant_id: str) -> bool:
+def publish_key_reference(ports: Ports, seeds: SeedReader, tenant_id: str) -> bool:
     """Name the newest trust document and the key bundle in the feed head.
 
     Returns whether the feed head changed. A tenant without a trust document has neither. Raises
@@ -77,13 +78,13 @@ def publish_key_reference(ports: Ports, seed_cache: SeedCache, tenant_id: str) -
 
     def attempt() -> bool:
         head, settings = ports.gather(
-            partial(in_force.read_trust_head, ports, tenant_id),
+            partial(documents.read_head, ports, tenant_id),
             partial(tenants.settings, ports, tenant_id),
         )
         if head is None:
             return False
         covers = read_covered_keys(ports, tenant_id, head.keys_sha256)
-        changes = key_reference_changes(ports, seed_cache, settings, head, covers)
+        changes = key_reference_changes(ports, seeds, settings, head, covers)
         if changes:
             ports.store.write(*changes)
         return bool(changes)
@@ -93,7 +94,7 @@ def publish_key_reference(ports: Ports, seed_cache: SeedCache, tenant_id: str) -
 
 def key_reference_changes(
     ports: Ports,
-    seed_cache: SeedCache,
+    seeds: SeedReader,
     settings: TenantSettings,
     head: TrustHead,
     covers: Collection[PublishedKey],
@@ -119,7 +120,7 @@ def key_reference_changes(
     end = replace(signed_head, trust=head.reference, keys=keys)
     if end == signed_head:
         return []
-    return storage.reference_changes(seed_cache, newest, settings, signer, end)
+    return storage.reference_changes(seeds, newest, settings, signer, end)
 
 
 @operation(*Scope)

@@ -2,17 +2,26 @@
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
+from functions.trust import records as model
+from functions.trust.records import TrustHead
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
-from shared.authorizer.formats.trust import KeyUse
+from shared.authorizer.formats.trust import KeyUse, LogAnchor
+from shared.capabilities import AnchorSource
 from shared.errors import DataCorrupt
-from shared.model import trust as model
 from shared.model.callers import Caller, Scope
-from shared.model.trust import TrustHead
 from shared.operations.base.operation import operation
-from shared.operations.lists import in_force
 from shared.ports import Ports
+
+
+def read_head(ports: Ports, tenant_id: str) -> TrustHead | None:
+    """Read the head of the documents, or None before the first one.
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
+    return TrustHead.from_optional(ports.store.get(model.head_address(tenant_id)))
 
 
 def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[SignedDocument]:
@@ -36,7 +45,7 @@ def newest(ports: Ports, caller: Caller) -> TrustHead | None:
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    return in_force.read_trust_head(ports, caller.tenant_id)
+    return read_head(ports, caller.tenant_id)
 
 
 @operation(*Scope)
@@ -56,7 +65,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
 
     Returns None without a document. Raises `DataCorrupt`, `Unavailable`.
     """
-    head = in_force.read_trust_head(ports, tenant_id)
+    head = read_head(ports, tenant_id)
     if head is None:
         return None
     return read_document(ports, tenant_id, head.version).document.keys_for_use(KeyUse.LISTS)
@@ -83,3 +92,20 @@ def stored_versions(ports: Ports, tenant_id: str) -> list[int]:
     """Return the versions that have a blob, in no order. Raises `DataCorrupt`, `Unavailable`."""
     names = ports.blobs.names(model.folder(tenant_id))
     return [each for each in map(model.version_of, names) if each]
+
+
+def _list_blobs(ports: Ports, tenant_id: str) -> list[str]:
+    return [model.document_blob(tenant_id, each) for each in stored_versions(ports, tenant_id)]
+
+
+def _find_newest_blob(ports: Ports, tenant_id: str) -> str | None:
+    head = read_head(ports, tenant_id)
+    return None if head is None else model.document_blob(tenant_id, head.version)
+
+
+def _parse_anchor(blob: bytes) -> LogAnchor | None:
+    (signed,) = formats.documents(blob)
+    return signed.document.log
+
+
+ANCHORS: Final = AnchorSource(_list_blobs, _find_newest_blob, _parse_anchor)

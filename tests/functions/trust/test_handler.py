@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from functions.trust import published_keys
 from shared.authorizer.formats import documents, following
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
@@ -10,7 +11,7 @@ from shared.authorizer.formats.trust import RootSet
 from shared.authorizer.formats.wire import HashReference
 from shared.model.callers import Scope
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force, published_keys
+from shared.operations.lists import in_force
 from shared.operations.lists.storage import SeedCache
 from tests.functions.signing import child, create, moved, refusal
 from tests.kit.api import Tenant

@@ -6,36 +6,25 @@ be lost, too.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
+from functions.trust import documents, published_keys, publishing
+from functions.trust import records as model
+from functions.trust.publishing import TrustOutcome
+from functions.trust.records import TrustHead
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import covering
 from shared.authorizer.formats.trust import KeyUse
+from shared.capabilities import RecoveryContext
 from shared.errors import DataCorrupt, Unavailable
-from shared.model import trust as model
-from shared.model.trust import TrustHead
-from shared.operations.base.operation import settle
-from shared.operations.lists import in_force, marks, published_keys
-from shared.operations.operator.recovery.run import RecoveryRun
-from shared.operations.trust import documents, publishing
-from shared.operations.trust.publishing import TrustOutcome
+from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put, VersionIs
 
 # A recovery adds this to the version, which then exceeds every version that clients have seen.
 _LEAP: Final = 2**20
-
-
-def apply(run: RecoveryRun, *, version: int = 0) -> None:
-    """Make the newest valid document the head, and require a far higher next version.
-
-    `version` is known to be published. Without a document, no change is made. Raises `DataCorrupt`,
-    `Unavailable`.
-    """
-    settle(partial(_apply, run, version))
 
 
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
@@ -44,7 +33,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     The trust chain from the documents in the records ends at the newest document. The result is
     empty without documents in the records. Raises `DataCorrupt`, `Unavailable`.
     """
-    before = in_force.read_trust_head(ports, tenant_id)
+    before = documents.read_head(ports, tenant_id)
     if before is None:
         return ()
     head = _follow_documents(
@@ -54,9 +43,34 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     return documents.read_document(ports, tenant_id, version).document.keys_for_use(KeyUse.LISTS)
 
 
-def publish(run: RecoveryRun) -> None:
+def check_not_ahead(ports: Ports, tenant_id: str) -> None:
+    """Raise `DataCorrupt` if a trust document is newer than the feed in the records; `Unavailable`.
+
+    A document that no head names is ignored. It is not newer than the records, because an
+    interrupted process stored it.
+    """
+    known, newest = documents.read_head(ports, tenant_id), documents.highest(ports, tenant_id)
+    if known is None or newest <= known.version:
+        return
+    current = documents.read_document(ports, tenant_id, known.version).document
+    newer = documents.decode_document(
+        ports.blobs.get(model.document_blob(tenant_id, newest)) or b""
+    )
+    # After other root keys signed, the journal names their documents.
+    if newer is None or not newer.is_signed_by(current.roots):
+        return
+    feed = in_force.read_feed_head(ports, tenant_id)
+    sequence = 0 if feed is None else feed.sequence
+    if newer.document.feed.sequence > sequence:
+        raise DataCorrupt(
+            f"the records are older than trust document {newest}: they end at feed entry "
+            f"{sequence}, and the document was created at entry {newer.document.feed.sequence}"
+        )
+
+
+def publish(run: RecoveryContext) -> None:
     """Publish the next document if the root key is online; otherwise report that it waits."""
-    if in_force.read_trust_head(run.ports, run.tenant_id) is None:
+    if documents.read_head(run.ports, run.tenant_id) is None:
         return
     try:
         outcome = publishing.keep(run.ports, run.tenant_id)
@@ -67,14 +81,19 @@ def publish(run: RecoveryRun) -> None:
         run.report("The next trust document requires root signatures; run: rescind trust draft")
 
 
-def _apply(run: RecoveryRun, version: int) -> None:
+def adopt_newest(run: RecoveryContext) -> None:
+    """Make the newest valid document the head, and require a far higher next version.
+
+    Without a document, no change is made. Raises `DataCorrupt`, `PreconditionFailed`,
+    `Unavailable`.
+    """
     ports, tenant_id = run.ports, run.tenant_id
-    before = in_force.read_trust_head(ports, tenant_id)
+    head = documents.read_head(ports, tenant_id)
     newest = in_force.read_feed_head(ports, tenant_id)
     named = newest.signed_head.trust if newest is not None else None
     stored = documents.highest(ports, tenant_id)
-    known = [version, stored, before.version if before else 0, named.number if named else 0]
-    after = _follow_documents(ports, tenant_id, before, stored, run.report)
+    known = [run.trust_version, stored, head.version if head else 0, named.number if named else 0]
+    after = _follow_documents(ports, tenant_id, head, stored, run.report)
     if after is None:
         return
     after = replace(after, floor=max(known) + _LEAP)
@@ -83,9 +102,9 @@ def _apply(run: RecoveryRun, version: int) -> None:
     except DataCorrupt:
         # The key bundle is lost. The next document then covers the keys of the records.
         after = replace(after, keys_sha256=b"")
-    if before is None or after.version != before.version:
+    if head is None or after.version != head.version:
         run.report(f"Adopted: trust document {after.version}, pin {after.pin}")
-    expect = VersionIs(before.version) if before else Expect.ABSENT
+    expect = VersionIs(head.version) if head else Expect.ABSENT
     put = Put(model.head_address(tenant_id), after.to_item(), expect)
     ports.store.write(put, marks.trust_mark(tenant_id))
 

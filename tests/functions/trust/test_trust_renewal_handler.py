@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from functions.trust_renewal.handler import NotRenewedError, handler
+from functions.trust import documents
+from functions.trust.records import head_address
+from functions.trust.trust_renewal_handler import NotRenewedError, handler
 from shared import wiring
 from shared.errors import Unavailable
 from shared.model.items import Address
 from shared.model.lists import schedule
-from shared.model.trust import head_address
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Expect, Put
@@ -47,7 +47,7 @@ def _run(ports: Ports, event: dict[str, Any] | None = None) -> dict[str, int]:
 
 
 def _version(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.read_trust_head(ports, tenant.id)
+    head = documents.read_head(ports, tenant.id)
     return head.version if head else 0
 
 
@@ -111,7 +111,7 @@ def test_one_tenant_stops_no_other(ports: Ports) -> None:
     """F714d: A tenant whose records are damaged has no other tenant wait."""
     acme, globex = (Tenant.create(ports, each) for each in ("acme", "globex"))
     _run(ports)
-    head = in_force.read_trust_head(ports, acme.id)
+    head = documents.read_head(ports, acme.id)
     assert head is not None
     damaged = replace(head, turns=("7",))
     ports.store.write(Put(head_address(acme.id), damaged.to_item(), Expect.PRESENT))
@@ -126,7 +126,7 @@ def test_documents_that_expire_are_counted(ports: Ports, caplog: pytest.LogCaptu
     caplog.set_level(logging.INFO)
     acme = Tenant.create(ports, "acme")
     _run(ports)
-    head = in_force.read_trust_head(ports, acme.id)
+    head = documents.read_head(ports, acme.id)
     assert head is not None
     for early, expiring in ((timedelta(seconds=1), 0), (timedelta(0), 1)):
         done = _run(replace(ports, root=None, now=Clock(head.warns_at - early)))

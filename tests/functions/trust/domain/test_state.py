@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from shared.model import trust as model
+from functions.trust import records as model
+from functions.trust import state
+from functions.trust.state import TrustSurvey
 from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, storage
 from shared.operations.lists.storage import SeedCache
-from shared.operations.operator import doctor, readiness
-from shared.operations.trust import state
-from shared.operations.trust.state import TrustSurvey
+from shared.operations.operator import doctor
 from shared.ports import Ports
+from tests.functions.trust.clients import keep, without_root
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-from tests.operations.trust.clients import keep, without_root
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -42,7 +42,7 @@ def test_a_document_ends_soon(ports: Ports, tenant: Tenant, clock: Clock) -> Non
     (ends,) = problems(ports, tenant)
     assert ends == "its trust document expires at 2026-12-05T12:00:00Z"
     clock.advance(days=4)
-    assert readiness.documents(ports) == TrustSurvey(1, 1)
+    assert state.survey(ports) == TrustSurvey(1, 1)
     (ended,) = problems(ports, tenant)
     assert "has expired" in ended
 

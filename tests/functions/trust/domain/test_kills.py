@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
+from functions.trust import documents
+from functions.trust import records as model
+from functions.trust.publishing import TrustOutcome
 from shared.authorizer.formats.trust import KeyUse
-from shared.model import trust as model
 from shared.operations.changes import list_signers
-from shared.operations.trust import documents
-from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
+from tests.functions.trust.clients import PinnedClient, active, keep, standby, without_root
 from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.tenants import Tenant
-from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

@@ -1,18 +1,24 @@
 """The state of trust documents, for the operator (TRUST-19)."""
 
+import logging
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from functions.trust import documents
+from functions.trust import facts as facts_of
+from functions.trust.facts import TrustFacts
+from functions.trust.records import TrustHead, head_address, waiting_address
+from shared import logs
 from shared.authorizer.formats.documents import NotTrusted
+from shared.capabilities import Problem
+from shared.errors import DataCorrupt
 from shared.model import times
-from shared.model.trust import TrustHead, head_address, waiting_address
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
-from shared.operations.trust import documents
-from shared.operations.trust import facts as facts_of
-from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
 
 # How many tenants one read covers.
 _TENANTS: Final = 50
@@ -35,74 +41,85 @@ class TrustSurvey(NamedTuple):
     expired: int
 
 
-class TrustProblem(NamedTuple):
-    """A problem with the documents of a tenant, and its remedy, without full stops."""
-
-    problem: str
-    remedy: str
-    is_remark: bool = False
-
-
 def has_documents(ports: Ports) -> bool:
     """Return whether a root key has signed a document for any tenant. Raises `Unavailable`."""
     return any(
-        in_force.read_trust_head(ports, each.tenant_id) is not None
+        documents.read_head(ports, each.tenant_id) is not None
         or documents.highest(ports, each.tenant_id) > 0
         for each in tenants.directory(ports)
     )
 
 
 def survey(ports: Ports) -> TrustSurvey:
-    """Survey the documents of all tenants. Raises `DataCorrupt`, `Unavailable`."""
+    """Survey the documents of all tenants. Raises `Unavailable`.
+
+    Reads two items of each tenant. If an item is damaged, a document counts as expiring.
+    """
     now, due, expired = ports.now(), 0, 0
-    rest = tenants.identifiers(ports)
-    while batch := list(islice(rest, _TENANTS)):
-        items = ports.store.get_many(
-            address(each) for each in batch for address in (head_address, waiting_address)
-        )
-        for each in batch:
-            head = TrustHead.from_optional(items.get(head_address(each)))
-            due += waiting_address(each) in items or (head is not None and now >= head.warns_at)
-            expired += head is not None and now >= head.expires_at
+    try:
+        rest = tenants.identifiers(ports)
+        while batch := list(islice(rest, _TENANTS)):
+            items = ports.store.get_many(
+                address(each) for each in batch for address in (head_address, waiting_address)
+            )
+            for each in batch:
+                head = TrustHead.from_optional(items.get(head_address(each)))
+                due += waiting_address(each) in items or (head is not None and now >= head.warns_at)
+                expired += head is not None and now >= head.expires_at
+    except DataCorrupt:
+        _log.exception("cannot read the state of the trust documents")
+        return TrustSurvey(due=1, expired=0)
     return TrustSurvey(due, expired)
 
 
-def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
+def log_survey(ports: Ports) -> None:
+    """Log how many documents are expiring or expired, if there are any. Raises `Unavailable`."""
+    found = survey(ports)
+    if found.due or found.expired:
+        figures = {"TrustDocumentsExpiring": found.due, "TrustDocumentsExpired": found.expired}
+        _log.warning("trust", extra=logs.fields(metrics=figures))
+
+
+def problems(ports: Ports, tenant_id: str) -> Iterator[Problem]:
     """Verify the documents of a tenant as a client does, and compare them with the records.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
+    try:
+        in_force.read_active_signer(ports, tenant_id)
+        if (feed := in_force.read_feed_head(ports, tenant_id)) is not None:
+            _ = feed.signed_head
+    except DataCorrupt:
+        return  # The consistency checks report it.
     facts = facts_of.read_facts(ports, tenant_id)
     if facts.head is None:
         if ports.store.get(waiting_address(tenant_id)) is not None:
-            yield TrustProblem("it has no trust document", _SIGN)
+            yield Problem("it has no trust document", _SIGN)
         return
     try:
         reachable = facts.reachable_document(ports.now())
     except NotTrusted as error:
-        yield TrustProblem(f"clients reject its trust documents ({error.reason})", _GUIDE)
+        yield Problem(f"clients reject its trust documents ({error.reason})", _GUIDE)
     else:
         if reachable is None or reachable.reference != facts.head.reference:
-            yield TrustProblem("its newest trust document differs from the published one", _GUIDE)
+            yield Problem("its newest trust document differs from the published one", _GUIDE)
     newest = in_force.read_feed_head(ports, facts.tenant_id)
     if newest is not None and newest.signed_head.trust != facts.head.reference:
-        yield TrustProblem("its feed does not name the newest trust document", _LOG)
+        yield Problem("its feed does not name the newest trust document", _LOG)
     if documents.highest(ports, tenant_id) > facts.head.version:
         problem = "a newer trust document than the published one is stored"
         remedy = "ignore it if a publication was interrupted; after a restore, run: rescind recover"
-        yield TrustProblem(problem, remedy, is_remark=True)
+        yield Problem(problem, remedy, is_remark=True)
     root = None if ports.root is None else ports.root.public_key
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
 
 
-def _due(
-    ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool
-) -> Iterator[TrustProblem]:
+def _due(ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool) -> Iterator[Problem]:
     now, remedy = ports.now(), _LOG if is_online else _SIGN
     if facts.newest_document is not None and not facts.uses.are_those_of(facts.newest_document):
-        yield TrustProblem("its trust document does not name the signers of its records", remedy)
+        yield Problem("its trust document does not name the signers of its records", remedy)
     if now >= head.expires_at:
-        yield TrustProblem("its trust document has expired, so clients refuse all warrants", remedy)
+        yield Problem("its trust document has expired, so clients refuse all warrants", remedy)
     elif now >= head.warns_at:
         expires_at = times.format_utc(head.expires_at)
-        yield TrustProblem(f"its trust document expires at {expires_at}", remedy)
+        yield Problem(f"its trust document expires at {expires_at}", remedy)

@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
+from functions.trust import documents, publishing
+from functions.trust import records as model
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.trust import KeyUse
 from shared.errors import Unavailable
-from shared.model import trust as model
 from shared.model.lists.head import states_folder
 from shared.model.lists.signers import SrlSignerStatus
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force, signers
+from shared.operations.lists import signers
 from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
+from tests.functions.trust.clients import PinnedClient, active, keep, standby, without_root
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
-from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 
@@ -144,7 +144,7 @@ def test_records_from_before_the_first_document(deployment: Deployment) -> None:
     client = PinnedClient(ports, tenant)
     client.polls()
     deployment.restore(copy)
-    assert in_force.read_trust_head(ports, tenant.id) is None
+    assert documents.read_head(ports, tenant.id) is None
     recover(ports, tenant)
     assert client.polls().document.version == 1 + LEAP
 

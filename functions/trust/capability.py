@@ -1,0 +1,74 @@
+"""Trust documents as a capability: what they add to the core."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import final
+
+from shared import capabilities
+from shared.capabilities import Capability, RecoveryPhase, RecoveryStep, nothing
+from shared.ports import Ports
+
+
+@final
+class Trust(Capability):
+    """Trust documents, which name the keys of the service, and the keys that they cover."""
+
+    name = "trust"
+    # A document or a bundle has no secrets, and no records that could contradict each other.
+    consistency_checks = wrapped_kinds = nothing
+    trusted_signers = protected_effects = nothing
+
+    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
+        """Return the steps that adopt the newest document, and publish a far higher version."""
+        from functions.trust import recovery
+
+        return (("publishing", recovery.adopt_newest), ("published", recovery.publish))
+
+    def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
+        """Return the reader of the signers that the newest document names."""
+        from functions.trust import recovery
+
+        return (recovery.list_keys,)
+
+    def restore_checks(self) -> Sequence[Callable[[Ports, str], None]]:
+        """Return the check for a document that is newer than the records."""
+        from functions.trust import recovery
+
+        return (recovery.check_not_ahead,)
+
+    def signer_filters(self) -> Sequence[capabilities.SignerFilter]:
+        """Return the filter of the signers that the newest document names."""
+        from functions.trust import publishing
+
+        return (publishing.find_named,)
+
+    def feed_references(self) -> Sequence[capabilities.FeedReference]:
+        """Return what names the newest document and the key bundle."""
+        from functions.trust import published_keys
+
+        return (published_keys.publish_key_reference,)
+
+    def anchor_sources(self) -> Sequence[capabilities.AnchorSource]:
+        """Return the documents, each of which contains a log anchor."""
+        from functions.trust import documents
+
+        return (documents.ANCHORS,)
+
+    def doctor_checks(self) -> Sequence[capabilities.DoctorCheck]:
+        """Return the check of a tenant's documents."""
+        from functions.trust import state
+
+        return (state.problems,)
+
+    def scheduled_reports(self) -> Sequence[Callable[[Ports], None]]:
+        """Return what logs the numbers of expiring and expired documents."""
+        from functions.trust import state
+
+        return (state.log_survey,)
+
+    def routers(self, function: str) -> Sequence[capabilities.RouteTable]:
+        """Return the route of the trust bundle for the function of signing keys."""
+        if function != "signing_keys":
+            return ()
+        from functions.trust import bundle_routes
+
+        return (bundle_routes.routes,)

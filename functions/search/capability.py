@@ -12,7 +12,7 @@ class Search(Capability):
     name = "search"
     recovery_steps = recovery_signers = restore_checks = consistency_checks = nothing
     wrapped_kinds = trusted_signers = signer_filters = protected_effects = nothing
-    feed_references = anchor_sources = doctor_checks = scheduled_reports = nothing
+    feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of revocations."""

@@ -72,11 +72,11 @@ def _report_age(ports: Ports) -> None:
 
 
 def _count_authorizers(ports: Ports) -> None:
-    """Log the number of unknown authorizers, and the reports of capabilities."""
+    """Log the number of unknown authorizers, and run the steps of all capabilities."""
     survey = propagation.survey(ports)
     # A stage without authorizers does not pay for the metric.
     if survey is not None:
         _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": survey.unknown}))
         stale.announce_all(ports, survey.settled)
-    for log in (log for each in INSTALLED for log in each.scheduled_reports()):
-        log(ports)
+    for step in (step for each in INSTALLED for step in each.schedule_steps()):
+        step(ports)

@@ -28,7 +28,7 @@ class StatusLists(Capability):
     # A list has no counters.
     consistency_checks = nothing
     recovery_signers = restore_checks = signer_filters = nothing
-    feed_references = anchor_sources = doctor_checks = scheduled_reports = nothing
+    feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
 
     def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""

@@ -5,6 +5,7 @@ from typing import final
 
 from shared import capabilities
 from shared.capabilities import Capability, RecoveryPhase, RecoveryStep, nothing
+from shared.capabilities.finding import DoctorCheck
 from shared.ports import Ports
 
 
@@ -53,14 +54,14 @@ class Trust(Capability):
 
         return (documents.ANCHORS,)
 
-    def doctor_checks(self) -> Sequence[capabilities.DoctorCheck]:
+    def doctor_checks(self) -> Sequence[DoctorCheck]:
         """Return the check of a tenant's documents."""
         from functions.trust import state
 
-        return (state.problems,)
+        return (state.check_documents,)
 
-    def scheduled_reports(self) -> Sequence[Callable[[Ports], None]]:
-        """Return what logs the numbers of expiring and expired documents."""
+    def schedule_steps(self) -> Sequence[capabilities.ScheduleStep]:
+        """Return the step that logs the numbers of expiring and expired documents."""
         from functions.trust import state
 
         return (state.log_survey,)

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from functions.trust import records as model
-from functions.trust.records import TrustHead
+from functions.trust.records import TrustHead, document_blob, folder, head_address, version_of
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.trust import KeyUse, LogAnchor
@@ -21,7 +20,7 @@ def read_head(ports: Ports, tenant_id: str) -> TrustHead | None:
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    return TrustHead.from_optional(ports.store.get(model.head_address(tenant_id)))
+    return TrustHead.from_optional(ports.store.get(head_address(tenant_id)))
 
 
 def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[SignedDocument]:
@@ -31,7 +30,7 @@ def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[Sign
 
 def read_document(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
     """Read the document of a version. Raises `DataCorrupt` if it is missing or altered."""
-    data = ports.blobs.get(model.document_blob(tenant_id, version))
+    data = ports.blobs.get(document_blob(tenant_id, version))
     signed = None if data is None else decode_document(data)
     expected = (tenant_id, version)
     if signed is None or (signed.document.tenant_id, signed.document.version) != expected:
@@ -60,15 +59,12 @@ def read_since(
     return read_all(ports, caller.tenant_id, versions[: formats.DOCUMENTS_MAX])
 
 
-def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
-    """Return the keys (32 bytes each) that may sign SRLs and feed heads.
+def list_keys(ports: Ports, tenant_id: str, version: int) -> tuple[bytes, ...]:
+    """Return the keys (32 bytes each) that may sign SRLs and feed heads in this version.
 
-    Returns None without a document. Raises `DataCorrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    head = read_head(ports, tenant_id)
-    if head is None:
-        return None
-    return read_document(ports, tenant_id, head.version).document.keys_for_use(KeyUse.LISTS)
+    return read_document(ports, tenant_id, version).document.keys_for_use(KeyUse.LISTS)
 
 
 def decode_document(data: bytes) -> SignedDocument | None:
@@ -90,17 +86,17 @@ def highest(ports: Ports, tenant_id: str) -> int:
 
 def stored_versions(ports: Ports, tenant_id: str) -> list[int]:
     """Return the versions that have a blob, in no order. Raises `DataCorrupt`, `Unavailable`."""
-    names = ports.blobs.names(model.folder(tenant_id))
-    return [each for each in map(model.version_of, names) if each]
+    names = ports.blobs.names(folder(tenant_id))
+    return [each for each in map(version_of, names) if each]
 
 
 def _list_blobs(ports: Ports, tenant_id: str) -> list[str]:
-    return [model.document_blob(tenant_id, each) for each in stored_versions(ports, tenant_id)]
+    return [document_blob(tenant_id, each) for each in stored_versions(ports, tenant_id)]
 
 
 def _find_newest_blob(ports: Ports, tenant_id: str) -> str | None:
     head = read_head(ports, tenant_id)
-    return None if head is None else model.document_blob(tenant_id, head.version)
+    return None if head is None else document_blob(tenant_id, head.version)
 
 
 def _parse_anchor(blob: bytes) -> LogAnchor | None:

@@ -179,7 +179,8 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
         partial(signers.read_standby, ports, tenant_id),
         partial(signers.read_unarchived, ports, tenant_id),
     )
-    of_native, added = native.signer_address(tenant_id), INSTALLED.trusted_signers()
+    of_native = native.signer_address(tenant_id)
+    added = [signer for each in INSTALLED for signer in each.trusted_signers()]
     addresses = [each.address(tenant_id) for each in added]
     stored, auditors = ports.gather(
         partial(ports.store.get_many, [of_native, *addresses]),

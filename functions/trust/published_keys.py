@@ -13,8 +13,7 @@ from functools import partial
 from typing import Final
 
 from functions.trust import documents
-from functions.trust import records as model
-from functions.trust.records import TrustHead
+from functions.trust.records import TrustHead, keys_blob
 from functions.trust.trust_bundle import TrustedKey
 from shared.authorizer.formats import signing_keys as formats
 from shared.authorizer.formats.documents import NotTrusted
@@ -129,7 +128,7 @@ def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Store
 
     Raises `NotFound`, `DataCorrupt`, `Unavailable`.
     """
-    name = model.keys_blob(caller.tenant_id, sha256)
+    name = keys_blob(caller.tenant_id, sha256)
     blob = ports.blobs.get(name)
     if blob is None:
         raise NotFound("There are no signing keys with this hash; poll the feed for the newest.")
@@ -150,7 +149,7 @@ def store_blob(
     if made != reference:
         # A blob with this name has the same bytes.
         with suppress(BlobExists):
-            ports.blobs.put(model.keys_blob(blob.tenant_id, made.sha256), data)
+            ports.blobs.put(keys_blob(blob.tenant_id, made.sha256), data)
     return made
 
 
@@ -167,7 +166,7 @@ def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[Publ
     """
     if not sha256:
         return ()
-    data = ports.blobs.get(model.keys_blob(tenant_id, sha256))
+    data = ports.blobs.get(keys_blob(tenant_id, sha256))
     try:
         if data is None or formats.reference(data).sha256 != sha256:
             raise DataCorrupt("the key bundle that the trust document covers is missing or altered")

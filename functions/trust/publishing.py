@@ -18,18 +18,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from functions.trust import documents, published_keys
-from functions.trust import facts as facts_of
-from functions.trust import records as model
-from functions.trust.facts import TrustFacts
-from functions.trust.records import (
-    LIFETIME,
-    LIFETIME_BY_HAND,
-    PendingDraft,
-    TrustHead,
-    head_address,
-    waiting_address,
-)
+from functions.trust import documents, published_keys, records
+from functions.trust.facts import TrustFacts, read_facts
+from functions.trust.records import PendingDraft, TrustHead
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
@@ -80,7 +71,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     roots = facts.newest_document.roots if facts.newest_document else RootSet((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
-        document = facts.draft(roots, version=version, lifetime=LIFETIME, now=ports.now())
+        document = facts.draft(roots, version=version, lifetime=records.LIFETIME, now=ports.now())
         payload = document.encode()
         signature = root.sign(formats.signed_part(payload))
         signed = SignedDocument(payload, {root.public_key: signature}, document)
@@ -105,12 +96,12 @@ def draft(ports: Ports, caller: Caller, *, roots: RootSet | None) -> SignedDocum
     Raises `InvalidRequest` if the tenant has no document yet and `roots` is None; `DataCorrupt`,
     `Unavailable`.
     """
-    facts = facts_of.read_facts(ports, caller.tenant_id)
+    facts = read_facts(ports, caller.tenant_id)
     if roots is None and facts.newest_document is None:
         raise InvalidRequest(_NO_ROOTS)
     roots = roots or facts.chain[-1].document.roots
     version, now = _next(ports, facts), ports.now()
-    document = facts.draft(roots, version=version, lifetime=LIFETIME_BY_HAND, now=now)
+    document = facts.draft(roots, version=version, lifetime=records.LIFETIME_BY_HAND, now=now)
     return SignedDocument(document.encode(), {}, document)
 
 
@@ -123,7 +114,7 @@ def publish(
     Raises `Conflict` if it does not follow from the current document or names other signers than
     the records; `NotSignedByRoots`; `InvalidRequest`; `DataCorrupt`, `Unavailable`.
     """
-    facts = facts_of.read_facts(ports, caller.tenant_id)
+    facts = read_facts(ports, caller.tenant_id)
     try:
         signed = SignedDocument.decode(payload, signatures)
     except NotTrusted as error:
@@ -189,7 +180,7 @@ def _check(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
 
 def _store(ports: Ports, document: SignedDocument) -> None:
     """Store the blob: a response with only this document. Raises `BlobExists`, `Unavailable`."""
-    name = model.document_blob(document.document.tenant_id, document.document.version)
+    name = records.document_blob(document.document.tenant_id, document.document.version)
     ports.blobs.put(name, formats.answer((document,)))
 
 
@@ -210,10 +201,10 @@ def _write(
         ports, published_keys.encode_without_certificates(tenant_id, covers)
     )
     after = TrustHead.with_document(before, document, keys_sha256=keys.sha256)
-    address = model.head_address(tenant_id)
+    address = records.head_address(tenant_id)
     changes: list[Change] = [
         Put(address, after.to_item(), VersionIs(before.version) if before else Expect.ABSENT),
-        Delete(waiting_address(tenant_id), Expect.ANYTHING),
+        Delete(records.waiting_address(tenant_id), Expect.ANYTHING),
         audit.entry(
             ports,
             caller,
@@ -256,7 +247,7 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     """
 
     def attempt() -> TrustOutcome:
-        facts, root = facts_of.read_facts(ports, tenant_id), ports.root
+        facts, root = read_facts(ports, tenant_id), ports.root
         is_online = facts.may_sign(root.public_key if root else None)
         is_due = facts.is_due(ports.now(), is_online=is_online)
         if is_due and is_online and root is not None:
@@ -270,7 +261,7 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
             if changes:
                 ports.store.write(*changes)
         # Record since when a document waits, or that none waits now.
-        address = waiting_address(tenant_id)
+        address = records.waiting_address(tenant_id)
         is_noted = ports.store.get(address) is not None
         if is_due and not is_noted:
             ports.store.write(Put(address, PendingDraft(ports.now()).to_item(), Expect.ANYTHING))
@@ -302,8 +293,11 @@ def find_named(ports: Ports, tenant_id: str, keys: Collection[bytes]) -> list[by
     """
 
     def attempt() -> list[bytes] | None:
-        named = documents.list_keys(ports, tenant_id)
-        return None if named is None else [each for each in keys if each in named]
+        head = documents.read_head(ports, tenant_id)
+        if head is None:
+            return None
+        named = documents.list_keys(ports, tenant_id, head.version)
+        return [each for each in keys if each in named]
 
     found = attempt()
     if found == [] and ports.root is not None:
@@ -324,7 +318,7 @@ def replace_root(ports: Ports, caller: Caller) -> bool:
         if head is None:
             return False
         ports.store.write(
-            Delete(head_address(caller.tenant_id), VersionIs(head.version)),
+            Delete(records.head_address(caller.tenant_id), VersionIs(head.version)),
             audit.entry(
                 ports,
                 caller,

@@ -9,14 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from functions.trust import documents, published_keys, publishing
-from functions.trust import records as model
-from functions.trust.publishing import TrustOutcome
-from functions.trust.records import TrustHead
+from functions.trust.records import TrustHead, document_blob, head_address, keys_folder
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import covering
-from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities import RecoveryContext
 from shared.errors import DataCorrupt, Unavailable
 from shared.operations.lists import in_force, marks
@@ -39,8 +36,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     head = _follow_documents(
         ports, tenant_id, before, documents.highest(ports, tenant_id), lambda _: None
     )
-    version = (head or before).version
-    return documents.read_document(ports, tenant_id, version).document.keys_for_use(KeyUse.LISTS)
+    return documents.list_keys(ports, tenant_id, (head or before).version)
 
 
 def check_not_ahead(ports: Ports, tenant_id: str) -> None:
@@ -53,9 +49,7 @@ def check_not_ahead(ports: Ports, tenant_id: str) -> None:
     if known is None or newest <= known.version:
         return
     current = documents.read_document(ports, tenant_id, known.version).document
-    newer = documents.decode_document(
-        ports.blobs.get(model.document_blob(tenant_id, newest)) or b""
-    )
+    newer = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
     # After other root keys signed, the journal names their documents.
     if newer is None or not newer.is_signed_by(current.roots):
         return
@@ -77,7 +71,7 @@ def publish(run: RecoveryContext) -> None:
     except Unavailable as error:
         run.report(f"Cannot create the next trust document yet: {error}")
         return
-    if outcome is TrustOutcome.WAITS:
+    if outcome is publishing.TrustOutcome.WAITS:
         run.report("The next trust document requires root signatures; run: rescind trust draft")
 
 
@@ -105,7 +99,7 @@ def adopt_newest(run: RecoveryContext) -> None:
     if head is None or after.version != head.version:
         run.report(f"Adopted: trust document {after.version}, pin {after.pin}")
     expect = VersionIs(head.version) if head else Expect.ABSENT
-    put = Put(model.head_address(tenant_id), after.to_item(), expect)
+    put = Put(head_address(tenant_id), after.to_item(), expect)
     ports.store.write(put, marks.trust_mark(tenant_id))
 
 
@@ -154,7 +148,7 @@ def _follow_documents(
 def _find_covered_keys(ports: Ports, document: SignedDocument) -> bytes:
     """Return the hash of the key bundle of a document, or empty bytes if it is lost."""
     tenant_id = document.document.tenant_id
-    for name in ports.blobs.names(model.keys_folder(tenant_id)):
+    for name in ports.blobs.names(keys_folder(tenant_id)):
         sha256 = bytes.fromhex(name.rpartition("/")[2])
         try:
             covers = published_keys.read_covered_keys(ports, tenant_id, sha256)

@@ -3,17 +3,18 @@
 import logging
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from functions.trust import documents
-from functions.trust import facts as facts_of
-from functions.trust.facts import TrustFacts
+from functions.trust.facts import TrustFacts, read_facts
 from functions.trust.records import TrustHead, head_address, waiting_address
 from shared import logs
 from shared.authorizer.formats.documents import NotTrusted
-from shared.capabilities import Problem
+from shared.capabilities.finding import Finding
 from shared.errors import DataCorrupt
 from shared.model import times
+from shared.model.lists.head import SrlHead
+from shared.model.tenants import DirectoryEntry
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from shared.ports import Ports
@@ -29,6 +30,10 @@ _SIGN: Final = (
 )
 _LOG: Final = "wait a minute, because the service renews it; otherwise see the cause in its log"
 _GUIDE: Final = "restore the blobs (docs/restore.md)"
+
+
+# A problem and its remedy, without full stops, and whether it is a remark.
+_Problem: TypeAlias = tuple[str, str] | tuple[str, str, bool]
 
 
 class TrustSurvey(NamedTuple):
@@ -80,46 +85,54 @@ def log_survey(ports: Ports) -> None:
         _log.warning("trust", extra=logs.fields(metrics=figures))
 
 
-def problems(ports: Ports, tenant_id: str) -> Iterator[Problem]:
+def check_documents(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
+    """Yield the problems with the documents of a tenant, unless other checks report the cause."""
+    try:
+        in_force.read_active_signer(ports, tenant.tenant_id)
+        if (feed := in_force.read_feed_head(ports, tenant.tenant_id)) is not None:
+            _ = feed.signed_head
+    except DataCorrupt:
+        return  # `consistency` reports this.
+    for each in problems(ports, tenant.tenant_id):
+        yield Finding(tenant.handle, *each)
+
+
+def problems(ports: Ports, tenant_id: str) -> Iterator[_Problem]:
     """Verify the documents of a tenant as a client does, and compare them with the records.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
-    try:
-        in_force.read_active_signer(ports, tenant_id)
-        if (feed := in_force.read_feed_head(ports, tenant_id)) is not None:
-            _ = feed.signed_head
-    except DataCorrupt:
-        return  # The consistency checks report it.
-    facts = facts_of.read_facts(ports, tenant_id)
+    facts = read_facts(ports, tenant_id)
     if facts.head is None:
         if ports.store.get(waiting_address(tenant_id)) is not None:
-            yield Problem("it has no trust document", _SIGN)
+            yield "it has no trust document", _SIGN
         return
     try:
         reachable = facts.reachable_document(ports.now())
     except NotTrusted as error:
-        yield Problem(f"clients reject its trust documents ({error.reason})", _GUIDE)
+        yield f"clients reject its trust documents ({error.reason})", _GUIDE
     else:
         if reachable is None or reachable.reference != facts.head.reference:
-            yield Problem("its newest trust document differs from the published one", _GUIDE)
+            yield "its newest trust document differs from the published one", _GUIDE
     newest = in_force.read_feed_head(ports, facts.tenant_id)
     if newest is not None and newest.signed_head.trust != facts.head.reference:
-        yield Problem("its feed does not name the newest trust document", _LOG)
+        yield "its feed does not name the newest trust document", _LOG
     if documents.highest(ports, tenant_id) > facts.head.version:
         problem = "a newer trust document than the published one is stored"
         remedy = "ignore it if a publication was interrupted; after a restore, run: rescind recover"
-        yield Problem(problem, remedy, is_remark=True)
+        yield problem, remedy, True
     root = None if ports.root is None else ports.root.public_key
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
 
 
-def _due(ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool) -> Iterator[Problem]:
+def _due(
+    ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool
+) -> Iterator[_Problem]:
     now, remedy = ports.now(), _LOG if is_online else _SIGN
     if facts.newest_document is not None and not facts.uses.are_those_of(facts.newest_document):
-        yield Problem("its trust document does not name the signers of its records", remedy)
+        yield "its trust document does not name the signers of its records", remedy
     if now >= head.expires_at:
-        yield Problem("its trust document has expired, so clients refuse all warrants", remedy)
+        yield "its trust document has expired, so clients refuse all warrants", remedy
     elif now >= head.warns_at:
         expires_at = times.format_utc(head.expires_at)
-        yield Problem(f"its trust document expires at {expires_at}", remedy)
+        yield f"its trust document expires at {expires_at}", remedy

@@ -7,9 +7,11 @@ installed ones.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from shared.authorizer.formats.trust import KeyUse, LogAnchor
+from shared.capabilities.finding import DoctorCheck
 from shared.capabilities.inconsistency import Check
 from shared.errors import InvalidSettings
 from shared.model.audit.audit_log import AuditAction
@@ -18,46 +20,43 @@ from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Address, Item, Value
 from shared.model.lists.signers import SrlSigner
 from shared.model.seeds import WrappedKeyRecord
+from shared.model.tenants import TenantSettings
 from shared.ports import Ports
 from shared.ports.store import Put
 
 
-class RecoveryContext(Protocol):
-    """The recovery of a tenant after a restore, as the steps of capabilities use it."""
+@dataclass(frozen=True, slots=True)
+class RecoveryContext(ABC):
+    """The recovery of a tenant after a restore, as the steps of capabilities use it.
 
-    @property
-    def ports(self) -> Ports:
-        """The ports of the restored store."""
-        ...
+    `operator` is the caller of each step. `trust_version` is the newest version of a trust document
+    that is known to be published, or 0. `report` is called with a line for the operator after each
+    step.
+    """
+
+    ports: Ports
+    operator: Caller
+    settings: TenantSettings
+    trust_version: int
+    report: Callable[[str], None]
 
     @property
     def tenant_id(self) -> str:
         """The tenant to recover."""
-        ...
+        return self.settings.tenant_id
 
-    @property
-    def operator(self) -> Caller:
-        """The caller of each step."""
-        ...
-
-    @property
-    def trust_version(self) -> int:
-        """The newest version of a trust document that is known to be published, or 0."""
-        ...
-
-    @property
-    def report(self) -> Callable[[str], None]:
-        """Print a line for the operator."""
-        ...
-
+    @abstractmethod
     def entry(self, action: AuditAction, resource_id: str, **details: Value) -> Put:
         """Return the write that stores the audit entry of a step."""
-        ...
 
 
 RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
 # Once after a restore, or before or after the publication of each recovery.
 RecoveryPhase: TypeAlias = Literal["restored", "publishing", "published"]
+
+
+# A step of the schedule for all tenants.
+ScheduleStep: TypeAlias = Callable[[Ports], None]
 
 
 class WrappedField(NamedTuple):
@@ -114,17 +113,6 @@ class AnchorSource(NamedTuple):
     parse: Callable[[bytes], LogAnchor | None]
 
 
-class Problem(NamedTuple):
-    """A problem of a tenant and its remedy, as in a finding of the doctor."""
-
-    problem: str
-    remedy: str
-    is_remark: bool = False
-
-
-DoctorCheck: TypeAlias = Callable[[Ports, str], Iterable[Problem]]
-
-
 class ProtectedEffect(NamedTuple):
     """An effect that a tenant can protect: the address by tenant, and a test of a change.
 
@@ -137,12 +125,9 @@ class ProtectedEffect(NamedTuple):
 
 
 class RouteTable(Protocol):
-    """A router of the web framework."""
+    """A router of the web framework: its routes, in the order in which they are tried."""
 
-    @property
-    def routes(self) -> list[Any]:
-        """The routes, in the order in which they are tried."""
-        ...
+    routes: list[Any]
 
 
 def nothing(_capability: object) -> tuple[()]:
@@ -199,11 +184,11 @@ class Capability(ABC):
 
     @abstractmethod
     def doctor_checks(self) -> Sequence[DoctorCheck]:
-        """Return the checks of the doctor for a tenant. They run after the checks of the core."""
+        """Return the checks of a tenant that the doctor adds to its own."""
 
     @abstractmethod
-    def scheduled_reports(self) -> Sequence[Callable[[Ports], None]]:
-        """Return what logs metrics of all tenants, on a schedule of minutes."""
+    def schedule_steps(self) -> Sequence[ScheduleStep]:
+        """Return the work of the function `srl_schedule`, every five minutes."""
 
     @abstractmethod
     def protected_effects(self) -> Sequence[ProtectedEffect]:
@@ -236,10 +221,6 @@ class Capabilities:
     def wrapped_kinds(self) -> dict[str, WrappedFields]:
         """Return the kinds of items with wrapped secrets of all capabilities."""
         return dict(kind for each in self for kind in each.wrapped_kinds())
-
-    def trusted_signers(self) -> list[TrustedSigner]:
-        """Return the keys of all capabilities that trust documents name."""
-        return [signer for each in self for signer in each.trusted_signers()]
 
     def anchor_sources(self) -> list[AnchorSource]:
         """Return the blobs with log anchors of all capabilities."""

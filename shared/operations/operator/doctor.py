@@ -2,11 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import Final
 
-from shared.capabilities import INSTALLED, DoctorCheck
+from shared.capabilities import INSTALLED
+from shared.capabilities.finding import DoctorCheck, Finding
 from shared.errors import DataCorrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys, times
 from shared.model.expiring import ExpiringKind
@@ -41,24 +41,6 @@ _OTHER_TABLES: Final = "docs/restore.md#other-stores"
 _LOG_GUIDE: Final = "docs/runbook.md#the-audit-log-was-cut-or-altered"
 _WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
 _GUIDE: Final = "restore the data (docs/restore.md)"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem and its remedy.
-
-    `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
-    are sentences without full stops. A remark does not count as a problem: it does not endanger or
-    distort data, or it is unknown whether it does.
-    """
-
-    subject: str
-    problem: str
-    remedy: str
-    is_remark: bool = False
-
-
-_Check: TypeAlias = Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]]
 
 
 def examine(
@@ -182,7 +164,7 @@ def _examine_tenant(
 
 
 def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
-    checks: tuple[_Check, ...] = (
+    checks: tuple[DoctorCheck, ...] = (
         _check_srl,
         _check_srl_version,
         _check_log_head,
@@ -195,20 +177,13 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
         _check_signing_keys,
         _check_authorizers,
         _check_expiries,
-        *map(_to_check, (check for each in INSTALLED for check in each.doctor_checks())),
+        *(check for each in INSTALLED for check in each.doctor_checks()),
     )
     for check in checks:
         try:
             yield from check(ports, tenant, head)
         except RescindError as error:
             yield Finding(tenant.handle, str(error), _restore_and_recover(tenant))
-
-
-def _to_check(check: DoctorCheck) -> _Check:
-    """Return the check of a capability as a check of a tenant."""
-    return lambda ports, tenant, _head: (
-        Finding(tenant.handle, *each) for each in check(ports, tenant.tenant_id)
-    )
 
 
 def _check_consistency(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     tables = recovery_unknown.find_stale_tables(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
     known = max(trust_version, newest.journal.trust)
-    run = RecoveryRun(ports, operator, settings, newest.version, known, report)
+    run = RecoveryRun(ports, operator, settings, known, report, newest.version)
     # First, because each step of the recovery writes entries.
     sealed_log.apply(run, newest, compare_all=is_copy)
     # The restored sessions may include a session that was ended since.

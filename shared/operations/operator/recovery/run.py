@@ -4,17 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from shared.capabilities import RecoveryContext
 from shared.errors import DataCorrupt
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import AuditAction, EntryFilters
-from shared.model.callers import Caller
 from shared.model.items import Value
-from shared.model.tenants import TenantSettings
 from shared.operations.audit import log, outside, signers, statements
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.operator.recovery.newest import NewestPublication
-from shared.ports import Ports
 from shared.ports.store import Put
 
 # Log generations that may have begun without the knowledge of a copy of the store.
@@ -22,24 +20,10 @@ _LOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryRun:
-    """The recovery of a tenant. `version` is the version of its newest SRL.
+class RecoveryRun(RecoveryContext):
+    """The recovery of a tenant. `version` is the version of its newest SRL."""
 
-    `trust_version` is the newest version of a trust document that is known to be published, or 0.
-    `report` is called with a line for the operator after each step.
-    """
-
-    ports: Ports
-    operator: Caller
-    settings: TenantSettings
     version: int
-    trust_version: int
-    report: Callable[[str], None]
-
-    @property
-    def tenant_id(self) -> str:
-        """The tenant to recover."""
-        return self.settings.tenant_id
 
     @property
     def reason(self) -> str:

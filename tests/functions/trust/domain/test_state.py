@@ -23,7 +23,7 @@ NONE_DUE = TrustSurvey(0, 0)
 
 
 def problems(ports: Ports, tenant: Tenant) -> list[str]:
-    return [each.problem for each in state.problems(ports, tenant.id)]
+    return [each[0] for each in state.problems(ports, tenant.id)]
 
 
 def test_a_document_ends_soon(ports: Ports, tenant: Tenant, clock: Clock) -> None:

@@ -39,10 +39,7 @@ Identifier = Annotated[AuthorizerId, Path(alias="id")]
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": AGE},
-    307: {
-        "description": "The native list is larger than 4 MiB; fetch it from `Location`",
-        "headers": AGE | stored.location_header("native list"),
-    },
+    307: stored.redirect("native list", AGE),
 }
 
 

@@ -5,7 +5,7 @@ import re
 from collections import OrderedDict
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
@@ -20,7 +20,7 @@ from shared.operations.changes import feed
 from shared.operations.fleet import authorizers
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import condition, matches
+from shared.web.conditional import condition, matches, responses
 from shared.web.fields import (
     WHOLE,
     WHOLE_PATTERN,
@@ -94,22 +94,8 @@ Version = Annotated[str, Path(description="SRL version, in decimal digits.")]
 
 _ETAG: Final = {"ETag": header("Identifies the signed feed head. Send it in `If-None-Match`.")}
 _HEADERS: Final = _ETAG | AGE
-_POLLED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _HEADERS},
-    304: {"description": "The feed head has not changed", "headers": _HEADERS},
-}
-_BASE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "description": "The base, compressed with gzip",
-        "headers": _ETAG,
-        "content": {"application/cbor": {"schema": {"type": "string", "format": "binary"}}},
-    },
-    304: {"description": "The base is the same as in `If-None-Match`", "headers": _ETAG},
-    307: {
-        "description": "The base is larger than 4 MiB; fetch it from `Location`",
-        "headers": bodies.location_header("base"),
-    },
-}
+_POLLED: Final = responses("The feed head has not changed", _HEADERS)
+_BASE: Final = bodies.immutable_responses("base", _ETAG, form=", compressed with gzip")
 _CONDITION: Final = condition("The `ETag` of the last response.")
 
 

@@ -1,7 +1,7 @@
 """The Signed Revocation List over HTTP (SRL-1)."""
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
@@ -12,7 +12,7 @@ from shared.model.lists.head import CACHE_CONTROL
 from shared.operations.changes import list_signers, srl
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import accepts_gzip, condition
+from shared.web.conditional import accepts_gzip, condition, responses
 from shared.web.fields import (
     SigningKeyId,
     decimal,
@@ -60,16 +60,8 @@ _HEADERS: Final = {
     "Vary": header("`Accept-Encoding`, because a large SRL may be compressed with gzip."),
 }
 _HEADERS_NOW: Final = _HEADERS | AGE
-_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _HEADERS_NOW},
-    304: {
-        "description": "The current SRL has not changed",
-        "headers": _HEADERS_NOW,
-    },
-    307: {
-        "description": "The SRL is larger than 4 MiB; fetch it from `Location`",
-        "headers": _HEADERS_NOW | bodies.location_header("SRL"),
-    },
+_RESPONSES: Final = responses("The current SRL has not changed", _HEADERS_NOW) | {
+    307: bodies.redirect("SRL", _HEADERS_NOW)
 }
 _CONDITION: Final = condition("The `ETag` of the last response.")
 

@@ -1,6 +1,6 @@
 """The status and the history of SRLs over HTTP (SRL-21, SRL-22)."""
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import Response
 from pydantic import AliasPath, Field, JsonValue
@@ -8,7 +8,7 @@ from pydantic import AliasPath, Field, JsonValue
 from functions.srl import schemas
 from shared.model.lists.head import CACHE_CONTROL
 from shared.operations.changes import srl
-from shared.web.conditional import condition, json_response_with_etag
+from shared.web.conditional import condition, json_response_with_etag, responses
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -38,10 +38,7 @@ _VERSION: Final[dict[str, JsonValue]] = {
 routes = router("Signed Revocation List")
 
 _ETAG: Final = {"ETag": header("Identifies the content. Send it in `If-None-Match`.")}
-_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _ETAG},
-    304: {"description": "The status has not changed", "headers": _ETAG},
-}
+_RESPONSES: Final = responses("The status has not changed", _ETAG)
 
 
 class ListStatusBody(RecordBody):

@@ -7,7 +7,7 @@ from fastapi import Response
 from functions.trust import trust_bundle
 from functions.trust.schemas import TrustBundle
 from functions.trust.trust_bundle import BundleVersion
-from shared.web.conditional import condition, tags
+from shared.web.conditional import condition, responses, tags
 from shared.web.paging import Cursor, CursorCodec
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
@@ -25,10 +25,7 @@ _BUNDLE_HEADERS: Final = {
 @routes.get(
     "/v1/trust-bundle",
     response_model=TrustBundle,
-    responses={
-        200: {"headers": _BUNDLE_HEADERS},
-        304: {"description": "The bundle has not changed", "headers": _BUNDLE_HEADERS},
-    },
+    responses=responses("The bundle has not changed", _BUNDLE_HEADERS),
     openapi_extra=condition("The `ETag` of the last response."),
 )
 @serves(trust_bundle.page)

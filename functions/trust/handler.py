@@ -1,7 +1,7 @@
 """Trust documents over HTTP (TRUST-8, TRUST-17)."""
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
@@ -10,11 +10,11 @@ from functions.trust import documents, published_keys, publishing, schemas
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
-from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
+from shared.model.lists.head import CACHE_CONTROL
 from shared.model.rate_limit import BucketPurpose
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import condition, matches
+from shared.web.conditional import condition, matches, responses
 from shared.web.fields import WHOLE
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
@@ -34,33 +34,14 @@ class TrustQuery(BaseModel):
 
 
 _ETAG: Final = {"ETag": header("Identifies the newest trust document. Send it in `If-None-Match`.")}
-_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _ETAG},
-    304: {"description": "The newest trust document has not changed", "headers": _ETAG},
-}
-_KEYS_ETAG: Final = {"ETag": header("Identifies the bytes.")}
-_KEYS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "description": "The key bundle",
-        "headers": _KEYS_ETAG,
-        "content": {BASE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-    },
-    304: {
-        "description": "The key bundle is the same as in `If-None-Match`",
-        "headers": _KEYS_ETAG,
-    },
-    307: {
-        "description": "The key bundle is larger than 4 MiB; fetch it from `Location`",
-        "headers": bodies.location_header("key bundle"),
-    },
-}
+_KEYS: Final = bodies.immutable_responses("key bundle", {"ETag": header("Identifies the bytes.")})
 Sha256 = Annotated[str, Path(description="SHA-256 of the key bundle, in hexadecimal.")]
 
 
 @routes.get(
     "/v1/trust",
     response_model=schemas.TrustDocuments,
-    responses=_RESPONSES,
+    responses=responses("The newest trust document has not changed", _ETAG),
     openapi_extra=condition("The `ETag` of the last response to the same query."),
 )
 @serves(documents.newest, purpose=BucketPurpose.FEED)

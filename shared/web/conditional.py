@@ -22,6 +22,11 @@ def condition(description: str) -> dict[str, Any]:
     return {"parameters": [header | {"description": description}]}
 
 
+def responses(unchanged: str, headers: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return the declarations of the statuses 200 and 304, both with these headers."""
+    return {200: {"headers": headers}, 304: {"description": unchanged, "headers": headers}}
+
+
 def matches(request: Request, *, etag: str) -> bool:
     """Return whether the caller has the representation of `etag`, which means a 304 response."""
     return entity_tags.is_held(_if_none_match(request), etag)

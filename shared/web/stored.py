@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from shared.errors import DataCorrupt
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL, MEDIA_TYPE, StoredBody
-from shared.web.conditional import matches
+from shared.web.conditional import matches, responses
 from shared.web.routes import ApiRequest
 
 # The gate sets this and turns HEAD into GET.
@@ -74,9 +74,23 @@ def header(description: str) -> dict[str, Any]:
     return {"schema": {"type": "string"}, "description": description}
 
 
-def location_header(name: str) -> dict[str, Any]:
-    """Return the declaration of a redirect's `Location` header for the API document."""
-    return {"Location": header(f"URL of the {name}. It is valid for a short time.")}
+def redirect(name: str, headers: dict[str, Any]) -> dict[str, Any]:
+    """Return the declaration of the redirect to a stored body for the API document."""
+    location = header(f"URL of the {name}. It is valid for a short time.")
+    return {
+        "description": f"The {name} is larger than 4 MiB; fetch it from `Location`",
+        "headers": headers | {"Location": location},
+    }
+
+
+def immutable_responses(
+    name: str, headers: dict[str, Any], *, form: str = ""
+) -> dict[int | str, dict[str, Any]]:
+    """Return the declarations of the responses of `immutable` for the API document."""
+    found = responses(f"The {name} is the same as in `If-None-Match`", headers)
+    content = {BASE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    found[200] |= {"description": f"The {name}{form}", "content": content}
+    return found | {307: redirect(name, {})}
 
 
 def immutable(

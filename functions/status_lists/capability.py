@@ -9,8 +9,7 @@ from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities import (
     Capability,
     ProtectedEffect,
-    RecoveryPhase,
-    RecoveryStep,
+    RecoverySteps,
     TrustedSigner,
     WrappedFields,
     nothing,
@@ -30,7 +29,7 @@ class StatusLists(Capability):
     recovery_signers = restore_checks = signer_filters = nothing
     feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
 
-    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
+    def recovery_steps(self) -> RecoverySteps:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""
         from functions.status_lists import recovery
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import final
 
 from shared import capabilities
-from shared.capabilities import Capability, RecoveryPhase, RecoveryStep, nothing
+from shared.capabilities import Capability, RecoverySteps, nothing
 from shared.capabilities.finding import DoctorCheck
 from shared.ports import Ports
 
@@ -18,11 +18,11 @@ class Trust(Capability):
     consistency_checks = wrapped_kinds = nothing
     trusted_signers = protected_effects = nothing
 
-    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
+    def recovery_steps(self) -> RecoverySteps:
         """Return the steps that adopt the newest document, and publish a far higher version."""
         from functions.trust import recovery
 
-        return (("publishing", recovery.adopt_newest), ("published", recovery.publish))
+        return (("publishing", recovery.apply_newest), ("published", recovery.publish))
 
     def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
         """Return the reader of the signers that the newest document names."""

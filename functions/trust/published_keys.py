@@ -6,7 +6,7 @@ bundle certifies it (TRUST-15). Any other key waits for the next trust document.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,9 +27,8 @@ from shared.model.callers import Caller, Scope
 from shared.model.lists.head import StoredBody
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import TenantSettings
-from shared.operations.base import operation as operations
 from shared.operations.base import tenants
-from shared.operations.base.operation import operation, settle
+from shared.operations.base.operation import operation, settle, wait_for_writes
 from shared.operations.lists import in_force, records, storage
 from shared.ports import Ports
 from shared.ports.store import Change
@@ -46,7 +45,7 @@ def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     versions: list[SigningKey] = []
     for attempt in range(_ATTEMPTS):
         if attempt:
-            operations.wait_for_writes()
+            wait_for_writes()
         versions = list(SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))))
         numbers = Counter(each.current_id or each.id for each in versions)
         newest = {each.id: each.key_version for each in versions if each.current_id is None}
@@ -151,11 +150,6 @@ def store_blob(
         with suppress(BlobExists):
             ports.blobs.put(keys_blob(blob.tenant_id, made.sha256), data)
     return made
-
-
-def encode_without_certificates(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
-    """Return the bundle of keys that a trust document covers. They need no certificates."""
-    return PublishedKeys(tenant_id, tuple(each._replace(certificate=None) for each in keys))
 
 
 def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:

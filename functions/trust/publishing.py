@@ -23,7 +23,7 @@ from functions.trust.facts import TrustFacts, read_facts
 from functions.trust.records import PendingDraft, TrustHead
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
-from shared.authorizer.formats.signing_keys import PublishedKey, covering
+from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, covering
 from shared.authorizer.formats.trust import RootSet, TrustDocument
 from shared.errors import (
     BlobExists,
@@ -39,8 +39,7 @@ from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation, settle
-from shared.operations.lists import in_force
-from shared.operations.lists.storage import SeedCache
+from shared.operations.lists import in_force, storage
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Change, Delete, Expect, Put, VersionIs
@@ -65,7 +64,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     Raises `PreconditionFailed` if another document was published first; `DataCorrupt` if clients
     would reject this one; `SeedUnavailable`, `Unavailable`.
     """
-    pen = SeedCache(ports)
+    pen = storage.SeedCache(ports)
     # Without its seed, no head would name the document, and each call would leave an unused blob.
     pen.unwrap(in_force.read_active_signer(ports, facts.tenant_id))
     roots = facts.newest_document.roots if facts.newest_document else RootSet((root.public_key,), 1)
@@ -140,7 +139,7 @@ def publish(
         stored = documents.read_document(ports, facts.tenant_id, document.version)
         if stored.payload != signed.payload:
             raise Conflict(_OUTDATED) from None
-    return _write(ports, SeedCache(ports), caller, facts, signed, covers)
+    return _write(ports, storage.SeedCache(ports), caller, facts, signed, covers)
 
 
 def _next(ports: Ports, facts: TrustFacts) -> int:
@@ -186,7 +185,7 @@ def _store(ports: Ports, document: SignedDocument) -> None:
 
 def _write(
     ports: Ports,
-    pen: SeedCache,
+    pen: storage.SeedCache,
     caller: Caller,
     facts: TrustFacts,
     document: SignedDocument,
@@ -197,9 +196,9 @@ def _write(
     Raises `PreconditionFailed` if another document is newer, `DataCorrupt`, `Unavailable`.
     """
     tenant_id, before = facts.tenant_id, facts.head
-    keys = published_keys.store_blob(
-        ports, published_keys.encode_without_certificates(tenant_id, covers)
-    )
+    # Keys that a document covers need no certificates.
+    bundle = PublishedKeys(tenant_id, tuple(each._replace(certificate=None) for each in covers))
+    keys = published_keys.store_blob(ports, bundle)
     after = TrustHead.with_document(before, document, keys_sha256=keys.sha256)
     address = records.head_address(tenant_id)
     changes: list[Change] = [
@@ -256,7 +255,7 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
             return TrustOutcome.PUBLISHED
         if facts.head is not None:
             changes = published_keys.key_reference_changes(
-                ports, SeedCache(ports), facts.settings, facts.head, facts.covers
+                ports, storage.SeedCache(ports), facts.settings, facts.head, facts.covers
             )
             if changes:
                 ports.store.write(*changes)

@@ -10,9 +10,8 @@ from typing import Final
 
 from functions.trust import documents, published_keys, publishing
 from functions.trust.records import TrustHead, document_blob, head_address, keys_folder
-from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
-from shared.authorizer.formats.following import TrustState
+from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.signing_keys import covering
 from shared.capabilities import RecoveryContext
 from shared.errors import DataCorrupt, Unavailable
@@ -75,7 +74,7 @@ def publish(run: RecoveryContext) -> None:
         run.report("The next trust document requires root signatures; run: rescind trust draft")
 
 
-def adopt_newest(run: RecoveryContext) -> None:
+def apply_newest(run: RecoveryContext) -> None:
     """Make the newest valid document the head, and require a far higher next version.
 
     Without a document, no change is made. Raises `DataCorrupt`, `PreconditionFailed`,
@@ -133,7 +132,7 @@ def _follow_documents(
         try:
             document = documents.read_document(ports, tenant_id, version)
             state = state or TrustState(tenant_id, document.document.roots.pin)
-            state = following.follow(state, [document], ports.now())
+            state = follow(state, [document], ports.now())
         except DataCorrupt as error:
             report(f"Skipped: {error}")
         except NotTrusted as error:

@@ -7,14 +7,13 @@ the keys, unless its write is still in flight (docs/adr/08).
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Self
 
 from shared.model import revocations, signing_keys
 from shared.model.callers import Caller, Scope
-from shared.model.items import Address, Item
 from shared.model.lists import tombstones
 from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import KeyStatus, SigningKey, WarrantSigner
@@ -128,7 +127,11 @@ def revision(ports: Ports, caller: Caller) -> BundleRevision:
         lambda: signers.read_unarchived(ports, caller.tenant_id),
     )
     listed = signers.filter_listed(records, ports.now())
-    return BundleRevision(_hash_revision(counters, listed), listed, revoked in counters)
+    # Writes of signing keys increment these counters.
+    counted = {address.sk: dict(item) for address, item in counters.items()}
+    states = [[each.id, each.version, each.status.value] for each in listed]
+    name = hashlib.sha256(json.dumps([counted, states], sort_keys=True).encode()).hexdigest()
+    return BundleRevision(name, listed, revoked in counters)
 
 
 @operation(*Scope)
@@ -154,13 +157,3 @@ def page(
     position = shown[-1].id if len(signing) > PAGE else None
     keys = [TrustedKey.of(each, markers=revoked) for each in shown if each.public_key]
     return Page(keys, None, position)
-
-
-def _hash_revision(counters: Mapping[Address, Item], signers: Iterable[SrlSigner]) -> str:
-    """Return the revision of a bundle: 64 hexadecimal digits.
-
-    `counters` contains the items that each write of a signing key increments.
-    """
-    counted = {address.sk: dict(item) for address, item in counters.items()}
-    listed = [[each.id, each.version, each.status.value] for each in signers]
-    return hashlib.sha256(json.dumps([counted, listed], sort_keys=True).encode()).hexdigest()

@@ -5,7 +5,6 @@ import time
 from typing import Final
 
 from functions.trust import publishing
-from functions.trust.publishing import TrustOutcome
 from infra.server.duties import RequestedDuty
 from infra.server.waits import Failures
 from shared.operations.base import tenants
@@ -58,5 +57,5 @@ class TrustKeeper(RequestedDuty):
         if self._stopped.is_set():
             return
         with self._failing.watch(tenant_id):
-            if publishing.keep(self._ports, tenant_id) is TrustOutcome.WAITS:
+            if publishing.keep(self._ports, tenant_id) is publishing.TrustOutcome.WAITS:
                 _log.warning("a trust document of tenant %s waits for its roots", tenant_id)

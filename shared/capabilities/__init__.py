@@ -53,7 +53,7 @@ class RecoveryContext(ABC):
 RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
 # Once after a restore, or before or after the publication of each recovery.
 RecoveryPhase: TypeAlias = Literal["restored", "publishing", "published"]
-
+RecoverySteps: TypeAlias = Sequence[tuple[RecoveryPhase, RecoveryStep]]
 
 # A step of the schedule for all tenants.
 ScheduleStep: TypeAlias = Callable[[Ports], None]
@@ -98,7 +98,6 @@ class SeedReader(Protocol):
 
     def unwrap(self, signer: SrlSigner) -> bytes:
         """Return the seed of an active signer. Raises `SeedUnavailable`, `Unavailable`."""
-        ...
 
 
 # Names documents of a tenant in its feed head. Returns whether the feed head changed.
@@ -147,7 +146,7 @@ class Capability(ABC):
         """The name of its folder in `functions/`."""
 
     @abstractmethod
-    def recovery_steps(self) -> Sequence[tuple[RecoveryPhase, RecoveryStep]]:
+    def recovery_steps(self) -> RecoverySteps:
         """Return the steps of a recovery."""
 
     @abstractmethod

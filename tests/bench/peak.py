@@ -6,6 +6,8 @@ python -m tests.bench.peak <data folder>
 import sys
 from pathlib import Path
 
+# Installs the capabilities, which name documents in the feed.
+import functions as functions
 from shared.operations.operator import onboarding
 from tests.bench.publication import from_all_records
 from tests.bench.revoked import HANDLE

@@ -19,7 +19,7 @@ from shared.model.lists.signers import SrlSignerStatus
 from shared.model.signing_keys import SigningKey, SigningKeyType, keys
 from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
-from shared.operations.base import operation, tenants
+from shared.operations.base import tenants
 from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.fleet import native_list
 from shared.operations.lists import in_force, marks, publication, storage, unpublished
@@ -318,7 +318,7 @@ def test_a_rotation_that_is_visible_in_part(
         if ends:
             ports.store.write(Put(late.address, late.to_item(), Expect.ANYTHING))
 
-    monkeypatch.setattr(operation, "wait_for_writes", wait)
+    monkeypatch.setattr(published_keys, "wait_for_writes", wait)
     keep(ports, tenant)
     client = PinnedClient(ports, tenant)
     client.polls()

@@ -1,4 +1,7 @@
-"""Responses that every outbound request of the service and the command line can get."""
+"""Responses that every outbound request of the service and the command line can get.
+
+tests/authorizer/test_http1.py has more of each kind, for the HTTP client that all of them use.
+"""
 
 import json
 import logging
@@ -103,9 +106,7 @@ def final(marker: str, *headers: str, body: bytes = b"") -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def interim(status: int) -> bytes:
-    """An interim response with a header."""
-    return f"HTTP/1.1 {status} Wait\r\nLink: </a>; rel=preload\r\n\r\n".encode()
+INTERIM = b"HTTP/1.1 103 Wait\r\nLink: </a>; rel=preload\r\n\r\n"
 
 
 def called(
@@ -119,11 +120,10 @@ def called(
 
 
 @pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("status", [100, 102, 103, 199])
-def test_an_interim_response_is_not_final(tmp_path: Path, name: str, status: int) -> None:
-    """F1660a: After any interim responses, the final response counts, also for the next request."""
-    apart = (interim(status), interim(status), final("first"))
-    together = (interim(status) + final("second"),)
+def test_an_interim_response_is_not_final(tmp_path: Path, name: str) -> None:
+    """F1660a: After interim responses, the final response counts, also for the next request."""
+    apart = (INTERIM, INTERIM, final("first"))
+    together = (INTERIM + final("second"),)
     first, second = called(name, tmp_path, apart, together, times=2)
     assert "first" in str(first)
     assert "second" in str(second)
@@ -131,14 +131,8 @@ def test_an_interim_response_is_not_final(tmp_path: Path, name: str, status: int
 
 AMBIGUOUS = {
     "two lengths": final("first", "Content-Length: 9", "Content-Length: 42"),
-    "lengths in one field": final("first", "Content-Length: 42, 9"),
-    "space after a name": final("first", "Content-Length : 42"),
-    "folded unknown coding": final("first", "Transfer-Encoding: gzip"),
-    "not a number": final("first", "Content-Length: -1"),
-    "bare line feeds only": b"HTTP/1.1 200 OK\nContent-Length : 1\n\n1",
     "another protocol": b"ICY 200 OK\r\nContent-Length: 1\r\n\r\n1",
-    "endless interim responses": interim(103) * 99 + final("first"),
-    "a head without an end": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 2**17,
+    "endless interim responses": INTERIM * 99 + final("first"),
     "more than a body": final("first", "Transfer-Encoding: chunked", body=b"zz\r\n{}\r\n0\r\n\r\n"),
 }
 
@@ -185,7 +179,7 @@ def test_an_empty_content_coding_is_none(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("part", ["head", "body"])
 def test_a_response_that_drips_is_given_up(tmp_path: Path, name: str, part: str) -> None:
-    """F1660d: The head and the body of a response together have one deadline."""
+    """F388a, F1181d, F1660d: The head and the body of a response together have one deadline."""
     whole = final("first", "Content-Length: 200", body=b" " * 200)
     at = 0 if part == "head" else whole.index(b"\r\n\r\n") + 4
     drip = (whole[:at], *(whole[each : each + 1] for each in range(at, len(whole))))
@@ -198,7 +192,7 @@ def test_a_response_that_drips_is_given_up(tmp_path: Path, name: str, part: str)
 
 
 @pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("extra", [final("extra"), interim(103), b"\r\n", b"x"])
+@pytest.mark.parametrize("extra", [final("extra"), b"x"])
 def test_extra_bytes_are_of_no_response(tmp_path: Path, name: str, extra: bytes) -> None:
     """F1660e: Bytes after a response never become the response to the next request."""
     first, second = called(name, tmp_path, (final("first") + extra,), (final("second"),), times=2)

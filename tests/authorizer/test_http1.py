@@ -149,6 +149,7 @@ _INVALID: Final = {
     "half a chunk": _CHUNKED + b"5\r\nhi",
     "a space before a colon": _OK + b"Age : 1\r\nContent-Length: 2\r\n\r\nhi",
     "a header that is none": _OK + b"FORGED\r\n\r\n",
+    "bare line feeds": b"HTTP/1.1 200 OK\nContent-Length : 1\n\n1",
     "no HTTP": b"SSH-2.0-OpenSSH \x1b[2J\r\n",
     "no length": _OK + b"\r\nhi",
     "half a head": _OK,

@@ -4,7 +4,6 @@ What it accepts, and what it refuses by which name, is in the cases of tests/con
 """
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +15,6 @@ from shared.authorizer.formats import wire
 from shared.authorizer.policy import ResponseRejectedError
 from shared.authorizer.state import FeedPosition, FeedState, advance, restore
 from tests.authorizer.feeds import NOW, TRUSTED, Feed, public, sealed, signer
-
-SECOND = timedelta(seconds=1)
 
 
 def begun(feed: Feed) -> FeedState:
@@ -33,26 +30,6 @@ def feed() -> Feed:
     feed = Feed(ids={"svc_wrt_base-0001", "svc_wrt_base-0002"})
     feed.publish("svc_wrt_entry-0001")
     return feed
-
-
-def test_a_newer_head_of_the_same_sequence_renews_the_lifetime(feed: Feed) -> None:
-    """F161a: A head of the same sequence that was issued later extends the client's lifetime."""
-    state = begun(feed)
-    later = NOW + timedelta(minutes=30)
-    feed.publish_list()
-    answer = feed.answer(1, issued_at=later, expires_at=later + timedelta(hours=1))
-    newer = advance(state, answer, now=later, verifier=TRUSTED)
-    assert newer.head.expires_at == later + timedelta(hours=1)
-    assert newer.revoked is state.revoked
-
-
-def test_any_of_the_trusted_keys_may_sign(feed: Feed) -> None:
-    """F163a: A state says which of the trusted keys verified its head."""
-    keys = (public(signer(2)), public(signer(1)))
-    trusted = TRUSTED._replace(public_keys=keys)
-    assert (
-        advance(None, feed.answer(), base=feed.data, now=NOW, verifier=trusted).signed_by == keys[1]
-    )
 
 
 def test_a_state_is_restored_from_what_it_keeps(feed: Feed) -> None:

@@ -24,7 +24,7 @@ _PYTHON = [sys.executable, "-m", "shared.authorizer", "conformance"]
 
 
 def test_our_client_passes_all_cases() -> None:
-    """F172a, TRUST-6, TRUST-9, TRUST-12, TRUST-13, TRUST-14: Our client passes all cases.
+    """F161a, F163a, F172a, TRUST-6, TRUST-9, TRUST-12, TRUST-13, TRUST-14: Our client passes.
 
     It accepts and refuses heads, entries, lists, documents and signing keys as the suite says.
     """

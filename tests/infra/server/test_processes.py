@@ -191,12 +191,20 @@ def test_nothing_outlives_the_first_process(tmp_path: Path) -> None:
         assert _is_healthy(f"{HOST}:{port}")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_first_process_stops_all(tmp_path: Path, how: signal.Signals) -> None:
-    """F556g: SIGINT and SIGTERM end the server in order: the requests under way are answered."""
-    with local_server(tmp_path / "data") as server:
-        others = list(_identifiers(server).values())
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+def test_a_signal_to_the_first_process_stops_all(
+    tmp_path: Path, how: signal.Signals, workers: int
+) -> None:
+    """F556g: SIGINT and SIGTERM end all processes in order, also with an idle connection."""
+    with (
+        local_server(tmp_path / "data", workers=workers) as server,
+        httpx2.Client(base_url=server.url) as idle,
+    ):
+        assert idle.get("/").status_code == 401
+        others = [pid for _, pid in children(server.process.pid)]
         server.process.send_signal(how)
         assert server.process.wait(timeout=60) == 0
         assert all(map(_is_gone, others))
-        assert server.output.read_text().endswith(f"Stopped; the data is in {server.data}\n")
+        said = server.output.read_text()
+        assert said.endswith(f"Stopped; the data is in {server.data}\n")
+        assert "Traceback" not in said

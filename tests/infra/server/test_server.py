@@ -70,19 +70,6 @@ def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) 
     assert result == (401, "invalid_api_key", HOST, 1)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> None:
-    """Ctrl-C ends every process within seconds, with exit code 0 and a line that says so."""
-    with processes.local_server(tmp_path / "data", workers=workers) as server:
-        with httpx2.Client(base_url=server.url) as idle:
-            assert idle.get("/").status_code == 401
-            assert server.interrupt() == 0
-        said = server.output.read_text()
-        assert said.endswith(f"Stopped; the data is in {server.data}\n")
-        assert "Traceback" not in said
-        _bind(server.port).close()
-
-
 def test_a_port_in_use_is_said_before_anything_is_written(tmp_path: Path) -> None:
     """Where the port is taken, the start names it, says what to try, and makes no data folder."""
     with closing(_bind(0)) as taken:

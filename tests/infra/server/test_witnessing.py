@@ -1,8 +1,8 @@
 """The thread that asks witnesses, apart from all others (LOG-31)."""
 
-import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from shared.errors import Unavailable
 from shared.operations.audit import sealing, witnessing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
+from shared.ports.store import Address, Item
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
 from tests.kit.witnesses import Witnessed, answering, know, made, policy, url
@@ -28,21 +29,40 @@ def tenant(ports: Ports) -> Tenant:
     return Tenant.create(ports)
 
 
-def test_each_tenant_is_signed(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
-    """LOG-31, F810a: The thread has the log of each tenant signed, unasked."""
+def test_each_tenant_is_signed(
+    ports: Ports,
+    tenant: Tenant,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """LOG-31, F810a, F810c: The thread requests signatures of each tenant's log.
+
+    If the store fails, the thread logs that once, and tries again.
+    """
+    failures, get = [Unavailable()] * 3, ports.store.get
+
+    def fails(address: Address, *more: Any) -> Item | None:
+        if address.pk.startswith(tenant.id) and failures:
+            raise failures.pop()
+        return get(address, *more)
+
     other = Tenant.create(ports, handle="other")
     memory = made(tmp_path, "w")
     for each in (tenant, other):
         sealing.extend(ports, each.id)
         know(memory, ports, each.id)
+    monkeypatch.setattr(ports.store, "get", fails)
     client = Witnessed({url(memory): answering(memory)})
     thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
     thread.start()
+    soon(lambda: not failures)
     for each in (tenant, other):
         soon(lambda each=each: witnessing.quorum_checkpoint(ports, each.id))  # type: ignore[misc]
     thread.stop()
     thread.join()
     soon(lambda: not thread._thread.is_alive())
+    assert caplog.text.count("failed; retrying") == 1
 
 
 @pytest.mark.slow
@@ -69,32 +89,3 @@ def test_a_slow_witness_holds_nobody(ports: Ports, tenant: Tenant, tmp_path: Pat
     finally:
         may_end.set()
     thread._thread.join(60)
-
-
-def test_a_failure_is_logged_once(
-    ports: Ports,
-    tenant: Tenant,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """LOG-31, F810c: If the store fails, that is logged once, and tried again."""
-    sealing.extend(ports, tenant.id)
-    memory = made(tmp_path, "w")
-    know(memory, ports, tenant.id)
-    caplog.set_level(logging.ERROR)
-    failures, get = iter(range(3)), ports.store.get
-
-    def fails(*arguments: object) -> object:
-        if next(failures, None) is not None:
-            raise Unavailable
-        return get(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(ports.store, "get", fails)
-    client = Witnessed({url(memory): answering(memory)})
-    thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
-    thread.start()
-    soon(lambda: client.asked)
-    thread.stop()
-    thread.join()
-    assert caplog.text.count("failed; retrying") == 1

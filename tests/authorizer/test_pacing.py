@@ -56,7 +56,7 @@ def _asked_to_wait(service: Service) -> bool:
 
 
 def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) -> None:
-    """F1606a: A response that neither waited nor brought entries is followed by a pause.
+    """F180e, F180h, F1606a: The client pauses after a response that had no entries and no wait.
 
     Its status does not matter: behind a proxy that changes or drops tags, each is a 200.
     """

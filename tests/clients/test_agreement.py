@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import httpx2
 import pytest
 
 from shared.authorizer import AuthorizerClient, FileStateStore, PollPolicy
-from tests.clients.sidecars import sidecar
 from tests.conformance import runner
 from tests.infra.following import Server
 from tests.kit import go, typescript
-from tests.kit.processes import ROOT
+from tests.kit.processes import HOST, ROOT, environment
 from tests.kit.waiting import soon
 
 pytestmark = [pytest.mark.slow, go.needs_go]
@@ -26,49 +26,65 @@ Check = Callable[[str], str]
 
 
 def test_all_clients_agree(tmp_path: Path) -> None:
-    """F1318a: Clients in Python, Go and TypeScript agree through all that happens to a service.
+    """F1001a, F1045a, F1318a: Clients in Python, Go and TypeScript follow one service and agree.
 
-    These are a rotation, a theft, a restart and a restore of the service, and a full disk of
-    theirs: a state that they cannot save counts for none of them.
+    The service rotates its signer, replaces a stolen one, restarts and is restored. The clients
+    restart, and their disk is full: a state that they cannot save counts for none of them. Their
+    signed reports prove that they refuse a warrant.
     """
     program = go.built(tmp_path)
     server = Server(tmp_path / "data")
+    given = server.client_settings()
     try:
-        with _small_disk(tmp_path) as disk, _clients(server, program, disk) as checks:
-            agree = partial(_agree, server, checks)
-            agree("svc_wrt_1")
-            for number, how in enumerate(({}, {"compromised": True}), 2):
-                server.call("POST", "/revocations/srl/keys/rotate", **how)
-                agree(f"svc_wrt_{number}")
-            server.group.kill()
-            soon(lambda: _all(checks, "svc_wrt_other", "stale"))
-            assert _all(checks, "svc_wrt_1", "revoked")
-            server.group.start()
-            agree("svc_wrt_4")
-            server.admin("backup", str(tmp_path / "backup"))
-            agree("svc_wrt_5")
-            server.publish()
-            server.group.kill()
-            server.restore(tmp_path / "backup")
-            server.admin("recover", "local")
-            server.group.start()
-            agree("svc_wrt_6")
-            assert _all(checks, "svc_wrt_5", "revoked")
-            filled = _fill(disk)
-            server.revoke("svc_wrt_7")
-            soon(lambda: _all(checks, "svc_wrt_7", "stale"))
-            filled.unlink()
-            agree("svc_wrt_8")
-            assert _all(checks, "svc_wrt_7", "revoked")
+        with _small_disk(tmp_path) as disk:
+            with _clients(server.url, given, program, disk) as checks:
+                _agree(server, checks, "svc_wrt_0")
+            with _clients(server.url, given, program, disk) as checks:
+                agree = partial(_agree, server, checks)
+                agree("svc_wrt_1")
+                for number, how in enumerate(({}, {"compromised": True}), 2):
+                    server.call("POST", "/revocations/srl/keys/rotate", **how)
+                    agree(f"svc_wrt_{number}")
+                server.group.kill()
+                soon(lambda: _all(checks, "svc_wrt_other", "stale"))
+                assert _all(checks, "svc_wrt_1", "revoked")
+                server.group.start()
+                _prove(server, agree("svc_wrt_4"))
+                server.admin("backup", str(tmp_path / "backup"))
+                agree("svc_wrt_5")
+                server.publish()
+                server.group.kill()
+                server.restore(tmp_path / "backup")
+                server.admin("recover", "local")
+                server.group.start()
+                agree("svc_wrt_6")
+                assert _all(checks, "svc_wrt_5", "revoked")
+                filled = _fill(disk)
+                server.revoke("svc_wrt_7")
+                soon(lambda: _all(checks, "svc_wrt_7", "stale"))
+                filled.unlink()
+                agree("svc_wrt_8")
+                assert _all(checks, "svc_wrt_7", "revoked")
     finally:
         server.group.kill()
 
 
-def _agree(server: Server, checks: dict[str, Check], warrant_id: str) -> None:
-    """Revoke a warrant, until every client refuses it and none refuses another."""
-    server.revoke(warrant_id)
+def _prove(server: Server, revocation_id: str) -> None:
+    """Wait until signed reports of the three clients, without refusals, prove a revocation."""
+    path = f"/revocations/{revocation_id}/propagation?wait=25"
+    proof = soon(lambda: (found := server.call("GET", path))["is_complete"] and found)
+    assert (proof["is_verified"], proof["authorizers"]["total"]) == (True, 3)
+    reported = server.call("GET", "/authorizers")["authorizers"]
+    assert [(each["key_verified"], each["refused"]) for each in reported] == [(True, {})] * 3
+    assert all(each["trust_version"] > 2 for each in reported)
+
+
+def _agree(server: Server, checks: dict[str, Check], warrant_id: str) -> str:
+    """Revoke a warrant; return the revocation once all clients refuse it and no other warrant."""
+    revocation_id = server.revoke(warrant_id)
     soon(lambda: _all(checks, warrant_id, "revoked"))
     soon(lambda: _all(checks, "svc_wrt_other", "clear"))
+    return revocation_id
 
 
 def _all(checks: dict[str, Check], warrant_id: str, verdict: str) -> bool:
@@ -78,27 +94,56 @@ def _all(checks: dict[str, Check], warrant_id: str, verdict: str) -> bool:
 
 
 @contextmanager
-def _clients(server: Server, program: Path, folder: Path) -> Iterator[dict[str, Check]]:
-    """One client of each kind, with its saved state in the folder: how to ask it."""
-    given = server.client_settings()
+def _clients(
+    url: str, given: dict[str, Any], program: Path, folder: Path
+) -> Iterator[dict[str, Check]]:
+    """Start a client of each kind, with its saved state in the folder; yield their checks."""
     with ExitStack() as ended:
         python = AuthorizerClient(
-            server.url,
+            url,
             **given,
+            name="python",
             state=FileStateStore(folder / "python"),
             policy=PollPolicy(max_staleness=_STALENESS, poll_seconds=0.1),
         )
         ended.enter_context(python)
-        settings = {"URL": server.url, "STATE_DIR": str(folder / "go")}
+        settings = {"URL": url, "STATE_DIR": str(folder / "go")}
         settings |= {name.upper(): value for name, value in given.items()}
         named = {f"RESCIND_{name}": value for name, value in settings.items()}
-        beside = ended.enter_context(sidecar(program, named))
-        ask = ended.enter_context(_typescript(server.url, given, folder / "typescript"))
+        beside = ended.enter_context(_sidecar(program, named))
+        ask = ended.enter_context(_typescript(url, given, folder / "typescript"))
         yield {
             "Python": lambda warrant: str(python.check([warrant])),
-            "Go": beside.check,
+            "Go": beside,
             "TypeScript": lambda warrant: str(ask({"check": [warrant]})),
         }
+
+
+@contextmanager
+def _sidecar(program: Path, settings: dict[str, str]) -> Iterator[Check]:
+    """Start the sidecar in Go, which is killed at the end."""
+    command = [str(program), "serve", "--listen", f"{HOST}:0"]
+    command += ["--max-staleness", f"{_STALENESS}s", "--name", "go"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment(settings)
+    ) as process:
+        try:
+            assert process.stdout
+            port = process.stdout.readline().rpartition(":")[2].strip()
+            url = f"http://{HOST}:{port}/v1/revocations/check"
+            with httpx2.Client(verify=False, trust_env=False) as http:
+                yield lambda warrant_id: _verdict(http.get(url, params={"warrant_id": warrant_id}))
+        finally:
+            process.kill()
+
+
+def _verdict(answer: httpx2.Response) -> str:
+    """Return the verdict of the sidecar in the words of a client."""
+    body = answer.json()
+    if answer.status_code == 503:
+        return str(body["error"]["code"])
+    assert answer.status_code == 200, body
+    return "revoked" if body["revoked"] else "clear"
 
 
 @contextmanager

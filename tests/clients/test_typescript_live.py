@@ -19,7 +19,6 @@ from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
 from tests.conformance import runner
-from tests.infra.following import Server
 from tests.kit import typescript
 from tests.kit.processes import ROOT, environment
 from tests.kit.waiting import soon
@@ -269,44 +268,6 @@ def test_a_tag_that_provokes_failures_is_dropped(service: Service, started: Star
         Response(b"", 431) if "If-None-Match" in service.asked[-1][1] else None
     )
     assert [_polled(client)["type"] for _ in range(3)] == ["failed", "failed", "polled"]
-
-
-def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> None:
-    """F1045a: The TypeScript client follows the service through rotation, theft and restart.
-
-    Its signed reports prove that it refuses the warrant, also after a restart, with the same key.
-    """
-    server = Server(tmp_path / "data")
-    try:
-        given = server.client_settings()
-        options = {"url": server.url, "apiKey": given["api_key"], "tenant": given["tenant"]}
-        options |= {"trustPin": given["trust_pin"], "report": True, "name": "gate-1"}
-        client = started(**options, policy={"pollSeconds": 0.1, "maxStaleness": 10})
-        client({"run": {}})
-        for number, compromised in enumerate((None, False, True, None)):
-            if compromised is not None:
-                server.call("POST", "/revocations/srl/keys/rotate", compromised=compromised)
-            server.revoke(f"svc_wrt_{number}")
-            soon(lambda: _verdicts(client, str(number), "x") == ["revoked", "clear"], seconds=60)  # noqa: B023
-        server.group.kill()
-        server.group.start()
-        for number in (4, 5):
-            body = {"warrant_id": f"svc_wrt_{number}", "reason": "a test"}
-            revoked = server.call("POST", "/revocations", **body)["id"]
-            proof = server.call("GET", f"/revocations/{revoked}/propagation?wait=25")
-            assert (proof["is_complete"], proof["is_verified"]) == (True, True), client(
-                {"events": {}}
-            )
-            assert proof["authorizers"]["total"] == 1
-            client({"close": {}})
-            client = started(**options)
-            client({"run": {}})
-        server.group.kill()
-        again = started(**options)
-        assert _polled(again)["type"] == "failed"
-        assert _verdicts(again, "0", "5", "x") == ["revoked", "revoked", "clear"]
-    finally:
-        server.group.kill()
 
 
 def test_ten_lines_refuse_a_warrant(service: Service, tmp_path: Path) -> None:

@@ -162,9 +162,9 @@ class Server:
         found = soon(lambda: self.call("GET", "/trust")["documents"])
         return documents.documents(json.dumps({"documents": found}).encode())[-1].document.roots.pin
 
-    def revoke(self, warrant_id: str) -> None:
-        """Revoke a warrant; the call has returned before anything else happens."""
-        self.call("POST", "/revocations", warrant_id=warrant_id, reason="a test")
+    def revoke(self, warrant_id: str) -> str:
+        """Revoke a warrant; return the identifier of the revocation."""
+        return str(self.call("POST", "/revocations", warrant_id=warrant_id, reason="a test")["id"])
 
     @contextmanager
     def revoking(self, number: int) -> Iterator[list[str]]:

@@ -2,8 +2,10 @@
 
 import json
 import socket
+import threading
 from base64 import b64encode
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,12 +18,12 @@ from infra.cli.errors import BadResponse, UsageError
 from infra.cli.profiles import Profile
 from shared.authorizer.http1 import Request
 from tests.infra.cli.conftest import Shell
-from tests.kit.proxies import tunnelling
-from tests.kit.receivers import HOST, certificate, conversing
+from tests.kit.receivers import HOST, Receiver, certificate, conversing, raw, read
 
 KEY = "svc_a-secret"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 PROXY = "http://me:it%40@127.0.0.1"
+BASIC = f"Basic {b64encode(b'me:it@').decode()}"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_hosts_without_a_proxy(url: str, exempt: str, expected: bool) -> None:
 
 
 def test_which_proxy_is_used() -> None:
-    """F1663b: The lower case of a variable takes precedence; loopback never has a proxy."""
+    """F506a, F1663b: The lower case of a variable takes precedence; loopback has no proxy."""
     far = urlsplit("https://a.example/")
     both = {"https_proxy": "low.example", "HTTPS_PROXY": "up.example", "ALL_PROXY": "all.example"}
     found = [
@@ -124,6 +126,31 @@ def _set_proxy(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
         monkeypatch.setenv(name, f"{PROXY}:{port}")
 
 
+@contextmanager
+def _tunnelling(port: int, reply: bytes = b"HTTP/1.1 200 Connected\r\n\r\n") -> Iterator[Receiver]:
+    """A proxy that answers CONNECT with `reply`, and then connects to `port` of this machine."""
+
+    def run(connection: socket.socket) -> None:
+        made.requests.append(read(connection))
+        connection.sendall(reply)
+        with socket.create_connection(("127.0.0.1", port)) as server:
+            back = threading.Thread(target=_copy, args=(server, connection))
+            back.start()
+            _copy(connection, server)
+            back.join()
+
+    with raw(run) as made:
+        yield made
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
 @pytest.mark.usefixtures("trusted")
 def test_a_tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F1664a: HTTPS goes through a tunnel. The proxy gets its password alone; the service the key.
@@ -131,14 +158,13 @@ def test_a_tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     An interim response of the proxy is skipped, and the tunnel is kept for the next request.
     """
     reply = b"HTTP/1.1 102 Wait\r\n\r\nHTTP/1.1 200 Connected\r\nContent-Length: 0\r\n\r\n"
-    with conversing((OK,), tls=True) as service, tunnelling(service.port, reply) as proxy:
+    with conversing((OK,), tls=True) as service, _tunnelling(service.port, reply) as proxy:
         _set_proxy(monkeypatch, proxy.port)
         with ApiClient(Profile(tmp_path, f"https://{HOST}", KEY)) as api:
             assert [api.get("/v1/whoami") for _ in range(2)] == [{}, {}]
     (asked,) = proxy.requests
     assert asked.line == f"CONNECT {HOST}:443 HTTP/1.1"
-    basic = f"Basic {b64encode(b'me:it@').decode()}"
-    assert asked.headers == {"host": HOST, "proxy-authorization": basic}
+    assert asked.headers == {"host": HOST, "proxy-authorization": BASIC}
     assert [each.line for each in service.requests] == ["GET /v1/whoami HTTP/1.1"] * 2
     for each in service.requests:
         assert each.headers["authorization"] == f"Bearer {KEY}"
@@ -159,7 +185,7 @@ def test_a_tunnel_that_does_not_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes, said: str
 ) -> None:
     """F1664b: A proxy that gives no tunnel is an error, and gets no key."""
-    with conversing((OK,), tls=True) as service, tunnelling(service.port, reply) as proxy:
+    with conversing((OK,), tls=True) as service, _tunnelling(service.port, reply) as proxy:
         _set_proxy(monkeypatch, proxy.port)
         api = ApiClient(Profile(tmp_path, f"https://{HOST}", KEY))
         with api, pytest.raises(BadResponse, match=said) as refused:
@@ -170,7 +196,10 @@ def test_a_tunnel_that_does_not_open(
 
 
 def test_a_request_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F1664c: A URL without TLS goes to the proxy whole, unless `NO_PROXY` has its network."""
+    """F1540a, F1664c: A URL without TLS goes to the proxy whole, with the proxy's password.
+
+    It does not if `NO_PROXY` has its network.
+    """
     profile = Profile(tmp_path, "http://192.0.2.1:8080", KEY, allow_http=True)
     with conversing((OK,)) as proxy:
         _set_proxy(monkeypatch, proxy.port)
@@ -178,6 +207,7 @@ def test_a_request_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             api.get("/v1/keys", {"limit": 1})
     assert proxy.requests[0].line == "GET http://192.0.2.1:8080/v1/keys?limit=1 HTTP/1.1"
     assert proxy.requests[0].headers["host"] == "192.0.2.1:8080"
+    assert proxy.requests[0].headers["proxy-authorization"] == BASIC
     assert (
         proxy_of(urlsplit(profile.url), {"http_proxy": PROXY, "no_proxy": "192.0.2.0/24"}) is None
     )
@@ -198,7 +228,7 @@ def test_a_url_with_other_characters(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_redirect_gets_no_key(tmp_path: Path) -> None:
-    """F1665a: Only a GET with `follow` is redirected; another origin gets no credential."""
+    """F1540b, F1665a: Only a GET with `follow` is redirected; another origin gets no credential."""
     with conversing((OK,)) as far:
         there = f"http://127.0.0.1:{far.port}/list?signature=secret"
         moved = f"HTTP/1.1 302 No\r\nLocation: {there}\r\nContent-Length: 0\r\n\r\n".encode()
@@ -239,7 +269,7 @@ def test_a_redirect_of_no_use(tmp_path: Path, location: str, said: str) -> None:
 def test_a_redirect_never_drops_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F1665c: A redirect from HTTPS to HTTP is not followed."""
     moved = b"HTTP/1.1 302 No\r\nLocation: http://a.example/\r\nContent-Length: 0\r\n\r\n"
-    with conversing((moved,), tls=True) as service, tunnelling(service.port) as proxy:
+    with conversing((moved,), tls=True) as service, _tunnelling(service.port) as proxy:
         _set_proxy(monkeypatch, proxy.port)
         api = ApiClient(Profile(tmp_path, f"https://{HOST}", KEY))
         with api, pytest.raises(BadResponse, match="without TLS"):

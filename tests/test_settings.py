@@ -46,9 +46,9 @@ def test_each_setting_names_an_adapter_and_a_place() -> None:
     [None, "", ":", "place", "sqlite", "file:", "redis:x", " sqlite:svc.db", "S3:x", "another's"],
 )
 def test_a_wrong_setting_is_named_with_what_it_may_be(name: str, value: str | None) -> None:
-    """A setting that is missing or wrong is named, with what it may be; its value is not repeated.
+    """F39a: A setting that is missing or wrong is named with its forms, and not with its value.
 
-    An adapter that another setting knows is not taken for one of this.
+    An unknown adapter is refused, and so is an adapter of another setting.
     """
     wrong = _OF_OTHERS[name] if value == "another's" else value
     environment = {each: _GOOD[each] for each in _GOOD if each != name}

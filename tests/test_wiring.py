@@ -4,12 +4,11 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -26,13 +25,11 @@ from shared.adapters.local.sqlite import SqliteStore
 from shared.adapters.openings import Opening, load
 from shared.adapters.postgresql.blobs import PostgresqlBlobs
 from shared.errors import InvalidSettings, Unavailable
-from shared.model.identifiers import is_identifier
 from shared.model.items import Address, Table
 from shared.model.outbound import Network
 from shared.ports.blobs import BlobStore
 from shared.ports.outside import OutboundHttp, Sender, WitnessClient
 from shared.ports.store import Expect, Put
-from shared.settings import Uri
 from tests.kit import postgresql
 from tests.kit.aws import aws, pretend_credentials
 from tests.kit.processes import ROOT, run
@@ -152,36 +149,6 @@ def test_an_extra_that_is_not_installed_is_named(settings: dict[str, str]) -> No
         "pkcs11 is not installed; run: pip install 'rescind[pkcs11]'",
     ], ran.stderr
     assert "The URI of the root key must name" in ran.stdout
-
-
-@pytest.mark.parametrize(
-    ("setting", "scheme"),
-    [
-        ("RESCIND_STORE", "postgres"),
-        ("RESCIND_BLOBS", "gcs"),
-        ("RESCIND_KEY_WRAPPER", "age"),
-        ("RESCIND_QUEUE", "amqp"),
-    ],
-)
-def test_an_unknown_scheme_opens_nothing(
-    settings: dict[str, str],
-    setting: str,
-    scheme: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    """F39a: A setting that names an unknown adapter is refused."""
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(InvalidSettings, match=setting):
-        wiring.settings(settings | {setting: f"{scheme}:place"})
-    field = setting.removeprefix("RESCIND_").lower()
-    wrong: dict[str, Any] = {field: Uri(scheme, "place")}
-    unchecked = replace(wiring.settings(settings), **wrong)
-    if field != "queue":
-        with pytest.raises(KeyError, match=scheme):
-            wiring.build(unchecked)
-    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_environment_is_read_once(
@@ -357,13 +324,6 @@ def test_the_time_is_in_utc() -> None:
     """`now` is the present, with its time zone."""
     assert abs(wiring.now() - datetime.now(UTC)) < timedelta(seconds=5)
     assert wiring.now().utcoffset() == timedelta()
-
-
-def test_an_identifier_has_the_form_of_its_kind() -> None:
-    """An identifier is of the form that the contract gives, and no other kind's."""
-    made = wiring.identifiers(Clock())("rev")
-    assert is_identifier(made, kind="rev")
-    assert not is_identifier(made, kind="ak")
 
 
 @pytest.mark.parametrize(

@@ -193,22 +193,6 @@ def test_a_wait_makes_no_answer_old(
         soon(waited)
 
 
-def test_a_relay_serves_after_a_restart_what_it_had(service: Service, tmp_path: Path) -> None:
-    """F300a: A relay that starts without its service answers with what it had, and its age."""
-    with running(service, tmp_path) as relay:
-        soon(lambda: relay.holds(1))
-        with client(relay):
-            before = relay.get(), relay.get("/v1/trust")
-    away(service)
-    with running(service, tmp_path) as relay:
-        after = relay.get(), relay.get("/v1/trust")
-        assert [each.body for each in after] == [each.body for each in before]
-        assert min(each.age for each in after) >= 1
-        with client(relay) as newcomer:
-            assert newcomer.check(["svc_wrt_a"]) is REVOKED
-            assert newcomer.check(["svc_wrt_b"]) is CLEAR
-
-
 def test_a_base_that_was_damaged_on_the_disk_is_fetched_again(
     service: Service, tmp_path: Path
 ) -> None:

@@ -151,15 +151,20 @@ def test_signing_keys_are_passed_on(service: Service, relay: Running) -> None:
 
 
 def test_a_relay_starts_without_its_service(service: Service, tmp_path: Path) -> None:
-    """FLEET-22, F733f: A relay has documents, keys and heads in its folder for a start offline."""
+    """FLEET-22, F300a, F733f: A relay that starts offline answers with what it had, and its age.
+
+    It has heads, entries, documents and keys in its folder.
+    """
     service.publish_keys(_key(20))
     (name,) = service.blobs
     with running(service, tmp_path, pin=PIN) as relay:
         soon(lambda: relay.get(f"/v1/trust/keys/{name}").status == 200)
-        before = relay.get("/v1/trust").body
+        before = relay.get(), relay.get("/v1/trust")
     _away(service)
     with running(service, tmp_path, pin=PIN) as relay:
-        assert relay.get("/v1/trust").body == before
+        after = relay.get(), relay.get("/v1/trust")
+        assert [each.body for each in after] == [each.body for each in before]
+        assert min(each.age for each in after) >= 1
         soon(lambda: relay.get(f"/v1/trust/keys/{name}").status == 200)
         with client(relay) as one:
             assert one.check(["svc_wrt_a"]) is REVOKED

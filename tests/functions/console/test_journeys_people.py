@@ -129,7 +129,7 @@ def test_a_session_is_stolen(desk: Desk) -> None:
 
 
 def test_a_key_leaks(desk: Desk) -> None:
-    """APIKEY-14, F2703b: A key that anybody posts is shown as ended; a link signs in after it.
+    """APIKEY-14, F2703a, F2703b: The console shows a posted key as ended; a link signs in.
 
     The last admin key ends, too.
     """

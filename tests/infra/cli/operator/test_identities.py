@@ -112,7 +112,7 @@ def test_a_provider_that_is_not_bound(
 
 
 def test_providers_people_and_sessions_are_ended(machine: Machine) -> None:
-    """F1228a: Providers, people and sessions are listed and ended by commands, at once."""
+    """F1228a, F2702a: Providers, people and sessions are listed and ended by commands, at once."""
     shell = machine.shell
     provider_id = json.loads(machine.add(*PEOPLE).out)["id"]
     caller = onboarding.operator(machine.ports, handle="local")
@@ -140,7 +140,10 @@ def test_providers_people_and_sessions_are_ended(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
-    """IDENTITY-9, F2301g: `people disable` lists the keys of the person, and demands a choice."""
+    """IDENTITY-9, F2301g, F2701a: `people disable` lists a person's keys, and demands a choice.
+
+    The audit log has the session in which the person made each of them.
+    """
     shell = machine.shell
     provider_id = json.loads(machine.add(*PEOPLE).out)["id"]
     caller = onboarding.operator(machine.ports, handle="local")
@@ -165,6 +168,9 @@ def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
     bearer = {"Authorization": f"Bearer {made.json()['key']}"}
     assert httpx2.get(f"{machine.url}/v1/whoami", headers=bearer).status_code == 401
     assert shell.json(*words)["keys_left"] == 0
+    query = ("audit-log", "list", "--person", person, "--action", "api_key.create", "-n", "1")
+    (entry,) = shell.json(*query)["audit_logs"]
+    assert entry["details"]["session_id"] == begun.session.id
 
 
 def _documented(machine: Machine, issuer: str) -> list[str]:

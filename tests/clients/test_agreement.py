@@ -25,7 +25,7 @@ _STALENESS: Final = 5
 Check = Callable[[str], str]
 
 
-def test_all_clients_agree(tmp_path: Path) -> None:
+def test_all_clients_agree(server: Server, tmp_path: Path) -> None:
     """F1001a, F1045a, F1318a: Clients in Python, Go and TypeScript follow one service and agree.
 
     The service rotates its signer, replaces a stolen one, restarts and is restored. The clients
@@ -33,40 +33,36 @@ def test_all_clients_agree(tmp_path: Path) -> None:
     signed reports prove that they refuse a warrant.
     """
     program = go.built(tmp_path)
-    server = Server(tmp_path / "data")
     given = server.client_settings()
-    try:
-        with _small_disk(tmp_path) as disk:
-            with _clients(server.url, given, program, disk) as checks:
-                _agree(server, checks, "svc_wrt_0")
-            with _clients(server.url, given, program, disk) as checks:
-                agree = partial(_agree, server, checks)
-                agree("svc_wrt_1")
-                for number, how in enumerate(({}, {"compromised": True}), 2):
-                    server.call("POST", "/revocations/srl/keys/rotate", **how)
-                    agree(f"svc_wrt_{number}")
-                server.group.kill()
-                soon(lambda: _all(checks, "svc_wrt_other", "stale"))
-                assert _all(checks, "svc_wrt_1", "revoked")
-                server.group.start()
-                _prove(server, agree("svc_wrt_4"))
-                server.admin("backup", str(tmp_path / "backup"))
-                agree("svc_wrt_5")
-                server.publish()
-                server.group.kill()
-                server.restore(tmp_path / "backup")
-                server.admin("recover", "local")
-                server.group.start()
-                agree("svc_wrt_6")
-                assert _all(checks, "svc_wrt_5", "revoked")
-                filled = _fill(disk)
-                server.revoke("svc_wrt_7")
-                soon(lambda: _all(checks, "svc_wrt_7", "stale"))
-                filled.unlink()
-                agree("svc_wrt_8")
-                assert _all(checks, "svc_wrt_7", "revoked")
-    finally:
-        server.group.kill()
+    with _small_disk(tmp_path) as disk:
+        with _clients(server.url, given, program, disk) as checks:
+            _agree(server, checks, "svc_wrt_0")
+        with _clients(server.url, given, program, disk) as checks:
+            agree = partial(_agree, server, checks)
+            agree("svc_wrt_1")
+            for number, how in enumerate(({}, {"compromised": True}), 2):
+                server.call("POST", "/revocations/srl/keys/rotate", **how)
+                agree(f"svc_wrt_{number}")
+            server.group.kill()
+            soon(lambda: _all(checks, "svc_wrt_other", "stale"))
+            assert _all(checks, "svc_wrt_1", "revoked")
+            server.group.start()
+            _prove(server, agree("svc_wrt_4"))
+            server.admin("backup", str(tmp_path / "backup"))
+            agree("svc_wrt_5")
+            server.publish()
+            server.group.kill()
+            server.restore(tmp_path / "backup")
+            server.admin("recover", "local")
+            server.group.start()
+            agree("svc_wrt_6")
+            assert _all(checks, "svc_wrt_5", "revoked")
+            filled = _fill(disk)
+            server.revoke("svc_wrt_7")
+            soon(lambda: _all(checks, "svc_wrt_7", "stale"))
+            filled.unlink()
+            agree("svc_wrt_8")
+            assert _all(checks, "svc_wrt_7", "revoked")
 
 
 def _prove(server: Server, revocation_id: str) -> None:

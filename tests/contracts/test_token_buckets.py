@@ -50,15 +50,6 @@ def test_a_refused_lease_says_when_the_bucket_is_full(buckets: TokenBuckets) -> 
     assert buckets.lease("t1", 20, now=NOW + 1000) == Lease(1, NOW + 2 * SECOND + 1000)
 
 
-def test_a_token_comes_back_each_millisecond(buckets: TokenBuckets) -> None:
-    """F32: an empty bucket gives one token a millisecond, and none a microsecond too early."""
-    granted(buckets, BURST)
-    moments = [1, 999, 1000, 1001, 1999, 2000, 502_000, 502_000]
-    assert [granted(buckets, 800, now=NOW + later) for later in moments] == [
-        *(0, 0, 1, 0, 0, 1, 500, 0)
-    ]
-
-
 def test_names_are_independent(buckets: TokenBuckets) -> None:
     """One tenant's bucket takes nothing from another's, however alike the names are."""
     granted(buckets, BURST)

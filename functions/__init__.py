@@ -13,8 +13,10 @@ artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)
 from functions.batches.capability import Batches  # noqa: E402
 from functions.search.capability import Search  # noqa: E402
 from functions.status_lists.capability import StatusLists  # noqa: E402
+from functions.transparency_log.capability import AuditTransparency  # noqa: E402
 from functions.trust.capability import Trust  # noqa: E402
 from functions.webhooks.capability import Webhooks  # noqa: E402
 from shared.capabilities import INSTALLED  # noqa: E402
 
-INSTALLED.install(Batches(), Search(), StatusLists(), Trust(), Webhooks())
+# In a recovery, a trust document names the audit signer of the log.
+INSTALLED.install(Batches(), Search(), StatusLists(), AuditTransparency(), Trust(), Webhooks())

@@ -22,13 +22,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from functions.transparency_log import checkpoint, merkle, witnesses
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.witnesses import AddCheckpointRequest
 from infra import private_files
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.errors import InvalidSettings
 from shared.model import seeds
-from shared.model.audit import checkpoint, merkle, witnesses
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import BYTES_MAX, AddCheckpointRequest
+from shared.model.audit.witness_policy import NoteKey
+from shared.ports.outside import WITNESS_BYTES_MAX
 
 _FILE: Final = "witness.db"
 _BUSY_SECONDS: Final = 5.0
@@ -221,6 +223,6 @@ async def _body(request: Request) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > BYTES_MAX:
+        if len(body) > WITNESS_BYTES_MAX:
             raise NotCosigned(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
     return body

@@ -51,7 +51,7 @@ from ipaddress import ip_network
 from typing import Final, TypeVar
 
 from shared.errors import InvalidSettings
-from shared.model.audit.witnesses import WitnessPolicy
+from shared.model.audit.witness_policy import WitnessPolicy
 from shared.model.outbound import Network
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -23,7 +23,7 @@ from shared.adapters.fenced import DeploymentFence, FencedUsage, ReadOnlyStore, 
 from shared.adapters.openings import Opening, StoreOptions, is_snapshotted, load
 from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
-from shared.model.audit.witnesses import WitnessPolicy
+from shared.model.audit.witness_policy import WitnessPolicy
 from shared.model.deployment import Deployment
 from shared.model.outbound import Network
 from shared.ports import NewId, Ports, outside

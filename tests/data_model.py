@@ -13,17 +13,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from functions.transparency_log import daily_statements, witnesses, witnessing
+from functions.transparency_log.merkle import WIDTH
 from functions.trust import publishing
 from infra.server.leader import StoreLease
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.model import identifiers
-from shared.model.audit import witnesses
-from shared.model.audit.merkle import WIDTH
-from shared.model.audit.witnesses import Witness, WitnessPolicy
+from shared.model.audit.witness_policy import Witness, WitnessPolicy
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
 from shared.model.tenants import blob_folders
-from shared.operations.audit import statements, witnessing
 from shared.operations.base import effects, guard
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import readiness, restored
@@ -251,7 +250,7 @@ def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
     made = [entry_made(plain, clock, tenant_id)[1] for _ in range(WIDTH)]
     for start in range(0, WIDTH, MOST_CHANGES):
         plain.store.write(*made[start : start + MOST_CHANGES])
-    statements.sweep(ports, tenant_id)
+    daily_statements.sweep(ports, tenant_id)
     witness = Witness(witnesses.cosigner("w.example", seed=bytes(range(32))), "http://w.example")
     away = Witnessed({witness.url: lambda _: WitnessAnswer(0)})
     witnessing.WitnessRound(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)

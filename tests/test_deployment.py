@@ -373,7 +373,7 @@ def standby(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Sc
             {"Records": [{"dynamodb": {"Keys": {"sk": {"S": "svc_tnt_a#00"}}}}]},
         ),
         ("srl_publication.handler", {"Records": [{"body": "svc_tnt_a"}]}),
-        ("audit_log_sealing.handler", {}),
+        ("transparency_log.audit_log_sealing_handler", {}),
         ("trust.trust_renewal_handler", {}),
         ("webhooks.webhook_delivery_handler", {}),
     ],

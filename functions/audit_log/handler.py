@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import Query
 
-from functions.audit_log import export, sealed_log
+from functions.audit_log import export
 from functions.audit_log.export import a_week_before, filters_of, position_of
 from functions.audit_log.schemas import AuditEntryList, AuditQuery
+from shared.capabilities import INSTALLED
 from shared.operations.audit import audit_log
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import CursorCodec
@@ -39,5 +40,5 @@ async def list_audit_log(
     return AuditEntryList.of(page, pages)
 
 
-app = create_app(export.routes, sealed_log.routes, routes)
+app = create_app(export.routes, *INSTALLED.routers("audit_log"), routes)
 handler = lambda_handler(app)

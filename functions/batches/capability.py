@@ -10,9 +10,9 @@ class Batches(Capability):
     """Batches of revocations, and manifests of revocations to unrevoke."""
 
     name = "batches"
-    recovery_steps = recovery_signers = restore_checks = consistency_checks = nothing
-    wrapped_kinds = trusted_signers = signer_filters = protected_effects = nothing
-    feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
+    recovery_steps = restore_checks = consistency_checks = nothing
+    wrapped_kinds = trusted_signers = protected_effects = nothing
+    doctor_checks = schedule_steps = nothing
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of revocations."""

@@ -25,9 +25,7 @@ class StatusLists(Capability):
 
     name = "status_lists"
     # A list has no counters.
-    consistency_checks = nothing
-    recovery_signers = restore_checks = signer_filters = nothing
-    feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
+    consistency_checks = restore_checks = doctor_checks = schedule_steps = nothing
 
     def recovery_steps(self) -> RecoverySteps:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""

@@ -28,8 +28,7 @@ from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import SrlSignerStatus
 from shared.model.tenants import TenantSettings
-from shared.operations.audit import signers as audit_signers
-from shared.operations.base import audit, tenants
+from shared.operations.base import tenants
 from shared.operations.lists import in_force, signers
 from shared.ports import Ports
 
@@ -161,7 +160,7 @@ def read_facts(ports: Ports, tenant_id: str) -> TrustFacts:
         partial(in_force.read_feed_head, ports, tenant_id),
     )
     uses, anchor = ports.gather(
-        partial(_uses, ports, tenant_id), partial(audit.anchor, ports, tenant_id)
+        partial(_uses, ports, tenant_id), partial(INSTALLED.log.anchor, ports, tenant_id)
     )
     keys, covers = ports.gather(
         partial(published_keys.read_keys, ports, tenant_id),
@@ -184,7 +183,7 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     addresses = [each.address(tenant_id) for each in added]
     stored, auditors = ports.gather(
         partial(ports.store.get_many, [of_native, *addresses]),
-        partial(audit_signers.all_of, ports, tenant_id),
+        partial(INSTALLED.log.signers, ports, tenant_id),
     )
     now = ports.now()
     of_lists = [*([standby] if standby else []), *(x for x in records if x.status in _IN_USE)]

@@ -18,8 +18,7 @@ class Webhooks(Capability):
     recovery_steps = nothing
     # Receivers share the secret.
     trusted_signers = nothing
-    recovery_signers = restore_checks = signer_filters = protected_effects = nothing
-    feed_references = anchor_sources = doctor_checks = schedule_steps = nothing
+    protected_effects = restore_checks = doctor_checks = schedule_steps = nothing
 
     def consistency_checks(self) -> Sequence[Check]:
         """Return the check of the number of webhooks."""

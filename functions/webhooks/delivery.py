@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from standardwebhooks.webhooks import Webhook as Signer
 
+from functions.transparency_log import log
+from functions.transparency_log.head import LogHead
 from functions.webhooks import deliveries
 from functions.webhooks import dispatch as rules
 from functions.webhooks import progress as webhook_progress
@@ -28,11 +30,9 @@ from functions.webhooks.records import DisableReason, DispatchMarker, Webhook
 from shared import logs
 from shared.model import times
 from shared.model.audit.audit_log import AuditAction
-from shared.model.audit.head import LogHead
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.outbound import DeliveryResponse, EventMessage
-from shared.operations.audit import log
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports

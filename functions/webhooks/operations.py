@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from functions.transparency_log import log
 from functions.webhooks import deliveries
 from functions.webhooks import dispatch as rules
 from functions.webhooks import records as model
@@ -20,7 +21,7 @@ from shared.model.items import Item, Value
 from shared.model.records import integer
 from shared.model.revocations import Revocation
 from shared.model.signing_keys import SigningKey
-from shared.operations.audit import audit_log, log
+from shared.operations.audit import audit_log
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, idempotent, of_record, secret_shown
@@ -120,7 +121,7 @@ def _entry_ids(ports: Ports, caller: Caller, change_id: str) -> list[str]:
             return []
         revocation = Revocation.from_item(record)
         window = _around(revocation.created_at)
-        about = log.read_about_warrant(ports, tenant_id, revocation.warrant_id, window)
+        about = audit_log.read_about_warrant(ports, tenant_id, revocation.warrant_id, window)
         return [str(item["id"]) for item in about]
     at = _revoked_at(ports, tenant_id, change_id)
     if at is None:

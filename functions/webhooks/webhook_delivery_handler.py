@@ -4,9 +4,9 @@ import logging
 import time
 from typing import Any
 
+from functions.transparency_log import head
 from functions.webhooks import delivery, dispatch
 from shared import logs, wiring
-from shared.model.audit import head
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from functions.transparency_log.head import LATE_MS
 from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, name
 from shared.errors import DataCorrupt
-from shared.model.audit.head import LATE_MS
 from shared.model.audit.records import EntryCommitment, milliseconds, ulid_of
 from shared.model.items import Item
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import TileAddress
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.merkle import TileAddress
+from shared.model.audit.witness_policy import NoteKey
 from shared.model.items import Item
 
 

@@ -6,10 +6,11 @@ The records of all bundles are kept in memory, 56 bytes each, with the hashes ab
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from functions.transparency_log import merkle
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.merkle import NOTHING, WIDTH, TileAddress, TreeFrontier
 from infra.audit_verification.source import Report, Source
-from shared.model.audit import merkle, records
-from shared.model.audit.checkpoint import Checkpoint
-from shared.model.audit.merkle import NOTHING, WIDTH, TileAddress, TreeFrontier
+from shared.model.audit import records
 
 
 @dataclass(slots=True)

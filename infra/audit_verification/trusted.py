@@ -4,13 +4,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
+from functions.transparency_log import witnesses
+from functions.transparency_log.checkpoint import Checkpoint
 from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, check_history
 from shared.authorizer.formats.trust import KeyUse, TrustDocument
 from shared.model import times
-from shared.model.audit import checkpoint, witnesses
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.records import EntryCommitment
+from shared.model.audit.witness_policy import COSIGNATURE, NoteKey
 
 # The maximum age of cosignatures, the maximum clock skew of witnesses, and the age after which a
 # quorum must have cosigned an entry.
@@ -61,7 +62,7 @@ class TrustedLog:
         keys = []
         for each in policy.keys:
             with suppress(ValueError):
-                keys.append(NoteKey.parse(each, checkpoint.COSIGNATURE))
+                keys.append(NoteKey.parse(each, COSIGNATURE))
         at = witnesses.agreed_at(note, keys, policy.quorum, now + _AHEAD)
         if at is None:
             report.findings.append(f"fewer than {policy.quorum} witnesses signed the checkpoint")

@@ -9,6 +9,8 @@ from datetime import datetime
 from itertools import pairwise, zip_longest
 from typing import Final
 
+from functions.transparency_log.checkpoint import Checkpoint, is_signed_by
+from functions.transparency_log.statements import AuditStatement
 from infra.audit_verification import tree
 from infra.audit_verification.entries import CreatedRecord, Creations, RecordIndex
 from infra.audit_verification.source import Pin, Report, Source
@@ -16,8 +18,7 @@ from infra.audit_verification.trusted import TrustedLog
 from shared.errors import DataCorrupt
 from shared.model import revocations
 from shared.model.audit.audit_log import AuditAction
-from shared.model.audit.checkpoint import Checkpoint, NoteKey, is_signed_by
-from shared.model.audit.statements import AuditStatement
+from shared.model.audit.witness_policy import NoteKey
 from shared.model.items import Item, Value
 
 _ONE: Final = {

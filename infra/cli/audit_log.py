@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
+from functions.transparency_log.merkle import TileAddress
 from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
@@ -33,7 +34,6 @@ from infra.cli.output import label_actor
 from infra.cli.trust import Root, follow_documents
 from shared.authorizer import files
 from shared.authorizer.http1 import Response
-from shared.model.audit.merkle import TileAddress
 from shared.model.items import Item
 
 PATH: Final = "/v1/audit-logs"

@@ -5,7 +5,6 @@ from typing import Final
 from functions.api_keys import handler as api_keys
 from functions.audit_log import export as audit_export
 from functions.audit_log import handler as audit_log
-from functions.audit_log import sealed_log
 from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
 from functions.feed import handler as feed
@@ -38,7 +37,7 @@ ROUTERS: Final = (
     service_accounts.routes,
     identities.routes,
     audit_export.routes,
-    sealed_log.routes,
+    *INSTALLED.routers("audit_log"),
     audit_log.routes,
     tenant_settings.routes,
     webhooks.routes,

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from functions.transparency_log import daily_statements, sealing, witnessing
 from infra.server.duties import Duty
 from infra.server.waits import ALL, Failures
-from shared.model.audit.witnesses import WitnessPolicy
-from shared.operations.audit import sealing, statements, witnessing
+from shared.model.audit.witness_policy import WitnessPolicy
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.outside import AuditSink, WitnessClient
@@ -70,7 +70,7 @@ class Sealing(Duty):
         self._failing.names &= set(tenant_ids)
         if is_sweep:
             self._swept_at = time.monotonic()
-        extend = statements.sweep if is_sweep else sealing.extend
+        extend = daily_statements.sweep if is_sweep else sealing.extend
         for tenant_id in tenant_ids:
             if self._stopped.is_set():
                 break

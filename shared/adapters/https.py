@@ -18,7 +18,6 @@ from urllib.parse import quote_plus, urlencode
 
 from shared.authorizer import http1
 from shared.authorizer.http1 import Connection, HttpError, Request, Response, connect, wrap
-from shared.model.audit.witnesses import BYTES_MAX
 from shared.model.outbound import (
     ANSWER_MAX,
     PORT,
@@ -33,6 +32,7 @@ from shared.ports.outside import (
     OUTBOUND_ANSWER_MAX,
     OUTBOUND_PATIENCE_SECONDS,
     SENDER_PATIENCE_SECONDS,
+    WITNESS_BYTES_MAX,
     WITNESS_PATIENCE_SECONDS,
     OutboundAnswer,
     WitnessAnswer,
@@ -207,7 +207,7 @@ class HttpWitnesses:
             request = Request.parse(url, method="POST", headers=headers, body=body)
             request = replace(request, until_close=True)
             with closing(connect(request.url, self._context, deadline)) as connection:
-                found = connection.exchange(request, deadline, limit=BYTES_MAX)
+                found = connection.exchange(request, deadline, limit=WITNESS_BYTES_MAX)
         except (OSError, HttpError, ValueError):
             return WitnessAnswer(0)
         return WitnessAnswer(found.status, found.body)

@@ -6,15 +6,17 @@ installed ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from shared.authorizer.formats.trust import KeyUse, LogAnchor
-from shared.capabilities.finding import DoctorCheck
+from shared.capabilities.finding import DoctorCheck, LongDoctorCheck
 from shared.capabilities.inconsistency import Check
 from shared.errors import InvalidSettings
 from shared.model.audit.audit_log import AuditAction
+from shared.model.audit.log_state import LogSigner, LogState
 from shared.model.callers import Caller
 from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Address, Item, Value
@@ -29,15 +31,22 @@ from shared.ports.store import Put
 class RecoveryContext(ABC):
     """The recovery of a tenant after a restore, as the steps of capabilities use it.
 
-    `operator` is the caller of each step. `trust_version` is the newest version of a trust document
-    that is known to be published, or 0. `report` is called with a line for the operator after each
-    step.
+    - `operator` is the caller of each step.
+    - `version` and `issued_at` are of the newest SRL. Without one, they are 0 and None.
+    - `added_members` are the members that capabilities added to the newest SRL states.
+    - `trust_version` is the newest version of a trust document that is known to be published, or 0.
+    - `is_copy` is true if newer blobs may have been served in another region, which was copied.
+    - `report` is called with a line for the operator after each step.
     """
 
     ports: Ports
     operator: Caller
     settings: TenantSettings
+    version: int
+    issued_at: datetime | None
+    added_members: Sequence[Mapping[str, Any]]
     trust_version: int
+    is_copy: bool
     report: Callable[[str], None]
 
     @property
@@ -51,8 +60,8 @@ class RecoveryContext(ABC):
 
 
 RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
-# Once after a restore, or before or after the publication of each recovery.
-RecoveryPhase: TypeAlias = Literal["restored", "publishing", "published"]
+# Before all other steps, once after each restore, before and after the publication, and at the end.
+RecoveryPhase: TypeAlias = Literal["started", "restored", "publishing", "published", "recorded"]
 RecoverySteps: TypeAlias = Sequence[tuple[RecoveryPhase, RecoveryStep]]
 
 # A step of the schedule for all tenants.
@@ -123,6 +132,24 @@ class ProtectedEffect(NamedTuple):
     is_effect: Callable[[Item | None, Item], bool]
 
 
+def _read_nothing(_ports: Ports, _tenant_id: str) -> None:
+    return None
+
+
+class TransparencyLog(NamedTuple):
+    """The transparency log, as functions for the core. Without arguments, it stays empty.
+
+    - `head` returns the log of a tenant, or None if it is empty. Raises `Unavailable`.
+    - `anchor` returns the log anchor for a new trust document or journal record (LOG-12), or None
+      if the log is empty. Costs one listing. Raises `DataCorrupt`, `Unavailable`.
+    - `signers` returns all signers of a tenant's log. Raises `Unavailable`.
+    """
+
+    head: Callable[[Ports, str], LogState | None] = _read_nothing
+    anchor: Callable[[Ports, str], LogAnchor | None] = _read_nothing
+    signers: Callable[[Ports, str], Iterable[LogSigner]] = lambda _ports, _tenant_id: ()
+
+
 class RouteTable(Protocol):
     """A router of the web framework: its routes, in the order in which they are tried."""
 
@@ -135,9 +162,9 @@ def nothing(_capability: object) -> tuple[()]:
 
 
 class Capability(ABC):
-    """The extension points. Each must be answered, if only by `nothing`.
+    """The extension points. Each abstract one must be answered, if only by `nothing`.
 
-    A class that omits one cannot be instantiated, so no process starts with it.
+    A class that omits an abstract one cannot be instantiated, so no process starts with it.
     """
 
     @property
@@ -148,10 +175,6 @@ class Capability(ABC):
     @abstractmethod
     def recovery_steps(self) -> RecoverySteps:
         """Return the steps of a recovery."""
-
-    @abstractmethod
-    def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
-        """Return readers of SRL signers (32 bytes each) that a tenant's records may lack."""
 
     @abstractmethod
     def restore_checks(self) -> Sequence[Callable[[Ports, str], None]]:
@@ -170,18 +193,6 @@ class Capability(ABC):
         """Return the keys that trust documents name."""
 
     @abstractmethod
-    def signer_filters(self) -> Sequence[SignerFilter]:
-        """Return the filters of SRL signers. They may first publish a document."""
-
-    @abstractmethod
-    def feed_references(self) -> Sequence[FeedReference]:
-        """Return what names documents in feed heads, for marks on signers."""
-
-    @abstractmethod
-    def anchor_sources(self) -> Sequence[AnchorSource]:
-        """Return the blobs with log anchors."""
-
-    @abstractmethod
     def doctor_checks(self) -> Sequence[DoctorCheck]:
         """Return the checks of a tenant that the doctor adds to its own."""
 
@@ -192,6 +203,35 @@ class Capability(ABC):
     @abstractmethod
     def protected_effects(self) -> Sequence[ProtectedEffect]:
         """Return the effects of writes that the tenant's policy can protect (APPROVAL-1)."""
+
+    def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
+        """Return readers of SRL signers (32 bytes each) that a tenant's records may lack."""
+        return ()
+
+    def signer_filters(self) -> Sequence[SignerFilter]:
+        """Return the filters of SRL signers. They may first publish a document."""
+        return ()
+
+    def feed_references(self) -> Sequence[FeedReference]:
+        """Return what names documents in feed heads, for marks on signers."""
+        return ()
+
+    def anchor_sources(self) -> Sequence[AnchorSource]:
+        """Return the blobs with log anchors."""
+        return ()
+
+    def long_doctor_checks(self) -> Sequence[LongDoctorCheck]:
+        """Return the doctor's checks that take long. They run once, after the other checks."""
+        return ()
+
+    @property
+    def logs(self) -> Sequence[TransparencyLog]:
+        """The transparency log, if this capability has it."""
+        return ()
+
+    def list_state_members(self, _ports: Ports, _tenant_id: str, /) -> Mapping[str, Any]:
+        """Return the members that it adds to the next SRL state of a tenant, by name."""
+        return {}
 
     def routers(self, function: str) -> Sequence[RouteTable]:  # noqa: ARG002
         """Return the routes that an endpoint group of the core serves for this capability.
@@ -216,6 +256,16 @@ class Capabilities:
         if self._installed is None:
             raise InvalidSettings("no capabilities are installed: import the package functions")
         return iter(self._installed)
+
+    @property
+    def log(self) -> TransparencyLog:
+        """The transparency log."""
+        return next((log for each in self for log in each.logs), TransparencyLog())
+
+    def list_state_members(self, ports: Ports, tenant_id: str) -> dict[str, Any]:
+        """Return the members that all capabilities add to the next SRL state of a tenant."""
+        added = [each.list_state_members(ports, tenant_id) for each in self]
+        return {name: value for members in added for name, value in members.items()}
 
     def wrapped_kinds(self) -> dict[str, WrappedFields]:
         """Return the kinds of items with wrapped secrets of all capabilities."""

@@ -25,3 +25,6 @@ class Finding:
 
 
 DoctorCheck: TypeAlias = Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]]
+# Prints a line for the operator.
+Report: TypeAlias = Callable[[str], object]
+LongDoctorCheck: TypeAlias = Callable[[Ports, DirectoryEntry, Report], Iterator[Finding]]

@@ -11,9 +11,9 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from shared.model import times
-from shared.model.audit import audit_log, head, records
+from shared.model.audit import audit_log, log_state, records
 from shared.model.audit.audit_log import AuditAction
-from shared.model.audit.head import LogHead
+from shared.model.audit.log_state import LogState
 from shared.model.items import Address, Item, Value
 from shared.model.records import integer
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MIN
@@ -69,7 +69,7 @@ def begin(created_at: datetime, now: datetime) -> datetime:
     return max(times.midnight(created_at), times.midnight(now - _RETAINED) + _DAY)
 
 
-def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Address, Counter[str]]:
+def tally(entries: Iterable[Item], *, tenant_id: str, log: LogState) -> dict[Address, Counter[str]]:
     """Return the amounts that these entries add to items of months and of days.
 
     Counting begins at `log.counted_from`.
@@ -103,12 +103,12 @@ def add_amounts(address_: Address, item: Item, amounts: Counter[str]) -> dict[st
 
 def address(tenant_id: str, generation: int, day: date) -> Address:
     """Return the address of the numbers of a month, for one log generation."""
-    return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m}")
+    return log_state.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m}")
 
 
 def address_of_hours(tenant_id: str, generation: int, day: date) -> Address:
     """Return the address of the hourly numbers of a day, for one log generation."""
-    return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m-%d}")
+    return log_state.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m-%d}")
 
 
 def parts(day: datetime, *, hourly: bool) -> list[datetime]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from shared.errors import Unavailable
-from shared.model.audit.witnesses import WitnessPolicy
+from shared.model.audit.witness_policy import WitnessPolicy
 from shared.ports.blobs import BlobStore
 from shared.ports.outside import KeyWrapper, OutboundHttp, RootSigner
 from shared.ports.store import Store

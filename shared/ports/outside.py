@@ -15,8 +15,9 @@ SENDER_PATIENCE_SECONDS = 15.0
 # Timeout of a request to an identity provider, in seconds, and the maximum response size in bytes.
 OUTBOUND_PATIENCE_SECONDS = 5.0
 OUTBOUND_ANSWER_MAX = 256 * 1024
-# Timeout of a request to a witness, in seconds.
+# Timeout of a request to a witness, in seconds, and the maximum size of it and of its response.
 WITNESS_PATIENCE_SECONDS = 10.0
+WITNESS_BYTES_MAX = 64 * 1024
 
 
 class MessageQueue(Protocol):

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from shared.adapters.https import HttpWitnesses
-from shared.model.audit.witnesses import BYTES_MAX
-from shared.ports.outside import WitnessAnswer
+from shared.ports.outside import WITNESS_BYTES_MAX, WitnessAnswer
 from tests.kit.processes import free_port
 from tests.kit.receivers import Receiver, conversing
 
@@ -44,7 +43,7 @@ def test_a_redirect_is_not_followed() -> None:
     [
         (b"",),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"half", b""),
-        (b"HTTP/1.1 200 OK\r\n\r\n", bytes(BYTES_MAX + 1), b""),
+        (b"HTTP/1.1 200 OK\r\n\r\n", bytes(WITNESS_BYTES_MAX + 1), b""),
     ],
 )
 def test_a_bad_answer_is_none(parts: Sequence[bytes]) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from functions.transparency_log import head as log_head
 from infra.build import BuildFailed, Target, add_bytecode, build, find_python, install
-from shared.model.audit import head as log_head
 from shared.model.callers import Scope
 from shared.model.lists.schedule import mark_address
 from shared.operations.access import api_keys
@@ -103,7 +103,7 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
     yield Start("functions.feed_publication.handler.handler", mark)
     # The head of a log, which is no entry, so that nothing is to be sealed.
     head = streamed(log_head.address(tenant_id))
-    yield Start("functions.audit_log_sealing.handler.handler", head)
+    yield Start("functions.transparency_log.audit_log_sealing_handler.handler", head)
     # A mark on no key, so that no document is looked at.
     yield Start("functions.trust.trust_renewal_handler.handler", mark)
     yield Start("functions.webhooks.webhook_delivery_handler.handler", load("schedule"))

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import sealing
 from shared.errors import InvalidState
 from shared.model.callers import Scope
 from shared.model.identities.providers import RoleMapping
 from shared.model.identities.roles import Role
-from shared.operations.audit import sealing
 from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.ports.store import Put, VersionIs

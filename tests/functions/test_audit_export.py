@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from functions.audit_log.export import NEXT_CURSOR
+from functions.transparency_log import log, sealing
+from functions.transparency_log.checkpoint import Checkpoint
 from shared.model.audit.audit_log import AuditAction
-from shared.model.audit.checkpoint import Checkpoint
 from shared.model.items import Value
-from shared.operations.audit import audit_log, log, sealing
+from shared.operations.audit import audit_log
 from shared.operations.base import audit, tenants
 from shared.web import costs
 from tests.bench.publication import Watched

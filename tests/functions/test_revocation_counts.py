@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import head as head_model
+from functions.transparency_log import log, sealing, signers
 from shared.errors import DataCorrupt
-from shared.model.audit import head as head_model
-from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
 from shared.ports import Ports
 from shared.ports.store import Put, VersionIs

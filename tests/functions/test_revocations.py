@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import sealing
 from shared.adapters.local.sqlite import SqliteStore
 from shared.model.callers import Scope
 from shared.model.identifiers import WARRANT
-from shared.operations.audit import sealing
 from shared.operations.lists import publication
 from tests.functions.signing import create as create_key
 from tests.functions.signing import next_list, refusal, signed

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import head, log, sealing
 from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
 from infra.cli.audit_log import ServedLog
@@ -15,10 +16,9 @@ from infra.cli.audit_log import records as listed
 from infra.cli.client import ApiClient
 from infra.cli.errors import ApiError
 from shared.authorizer.http1 import Response
-from shared.model.audit import audit_log, head, records
+from shared.model.audit import audit_log, records
 from shared.model.audit.audit_log import AuditAction
 from shared.model.revocations import record_address
-from shared.operations.audit import log, sealing
 from shared.operations.base import audit, tenants
 from shared.ports.store import Expect, Put
 from tests.kit.api import Client, Tenant, serve

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.merkle import TileAddress
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.verification import verify
 from shared.model import seeds
 from shared.model.audit import records
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import TileAddress
+from shared.model.audit.witness_policy import NoteKey
 from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
 
 

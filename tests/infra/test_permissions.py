@@ -18,6 +18,8 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console import handler as console
+from functions.transparency_log import head, merkle, sealing
+from functions.transparency_log.merkle import TileAddress
 from functions.trust import publishing
 from functions.trust.records import document_blob
 from functions.webhooks import operations as managing
@@ -27,8 +29,7 @@ from shared.adapters.https import HttpsSender
 from shared.model import feed as feed_model
 from shared.model import revocations as model
 from shared.model import times
-from shared.model.audit import audit_log, head, merkle
-from shared.model.audit.merkle import TileAddress
+from shared.model.audit import audit_log
 from shared.model.callers import Caller
 from shared.model.callers import Scope as Right
 from shared.model.feed import StoredEntry
@@ -45,7 +46,6 @@ from shared.model.signing_keys import SigningKeyType, WarrantSigner
 from shared.model.tenants import SettingsChange, SrlPublicationPolicy
 from shared.model.warrants import signed_by, warrant_address
 from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
-from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import SignRequest
@@ -692,7 +692,7 @@ def _seal(tenant: Tenant) -> None:
     tenant.revoke("svc_wrt_journal")
     publication.publish_feed(ports, tenant.id)
     Journals().write_missing_records(ports, tenant.id)
-    module = import_module("functions.audit_log_sealing.handler")
+    module = import_module("functions.transparency_log.audit_log_sealing_handler")
     made = [entry_made(ports, clock, tenant.id)[1] for _ in range(260)]
     late = entry_made(ports, clock, tenant.id, ago=7200)[1]
     for start in range(0, 260, 100):

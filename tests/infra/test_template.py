@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
+from functions.transparency_log import head
 from functions.webhooks import delivery
 from functions.webhooks import records as webhooks
 from infra import build
 from infra.server.routers import ROUTERS
 from shared.capabilities import INSTALLED
-from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.ports.outside import OUTBOUND_PATIENCE_SECONDS, SENDER_PATIENCE_SECONDS
 from shared.settings import base_path

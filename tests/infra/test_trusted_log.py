@@ -7,6 +7,9 @@ from typing import Final
 
 import pytest
 
+from functions.transparency_log import witnesses
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.merkle import NOTHING
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify
@@ -19,9 +22,7 @@ from shared.authorizer.formats.trust import (
     Witnesses,
 )
 from shared.authorizer.formats.wire import FeedPosition
-from shared.model.audit import records, witnesses
-from shared.model.audit.checkpoint import Checkpoint
-from shared.model.audit.merkle import NOTHING
+from shared.model.audit import records
 from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry
 
 THIEF: Final = bytes(range(1, 33))

@@ -13,6 +13,7 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
+from functions.transparency_log import log, sealing, signers
 from functions.trust.records import head_address
 from functions.webhooks import deliveries
 from functions.webhooks.deliveries import Delivery, DeliveryState
@@ -25,7 +26,6 @@ from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
 from shared.model.outbound import DeliveryOutcome
 from shared.operations.access import api_keys
-from shared.operations.audit import log, sealing, signers
 from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force

@@ -143,7 +143,7 @@ class Group:
 
 # The folders of `functions` that serve no endpoint of the API with a key.
 WITHOUT_ENDPOINTS: Final = {
-    *("audit_log_sealing", "feed_publication", "srl_publication", "srl_schedule"),
+    *("feed_publication", "srl_publication", "srl_schedule"),
     *("console", "introspection", "sign_in", "sign_in_code"),
 }
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from functions.transparency_log import merkle as tiles
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.merkle import NOTHING, WIDTH, TileAddress
 from shared.model import seeds
-from shared.model.audit import merkle as tiles
 from shared.model.audit import records
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import NOTHING, WIDTH, TileAddress
+from shared.model.audit.witness_policy import NoteKey
 from shared.wiring import identifiers
 
 TENANT: Final = "svc_tnt_01m7yzmhg0ffxxxxxxxxxxxxxx"

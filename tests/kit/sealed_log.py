@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 
+from functions.transparency_log import checkpoint, log, merkle, sealing, signers
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.head import LogHead
 from shared.model.audit import audit_log as entry_model
-from shared.model.audit import checkpoint, merkle, records
+from shared.model.audit import records
 from shared.model.audit.audit_log import AuditAction, AuditEntry
-from shared.model.audit.checkpoint import Checkpoint
-from shared.model.audit.head import LogHead
 from shared.model.identifiers import AUDIT_ENTRY
-from shared.operations.audit import log, sealing, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.worlds import Clock

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from functions.transparency_log import log, signers
 from infra import witness as service
 from infra.witness import NotCosigned, WitnessStore
-from shared.model.audit.checkpoint import NoteKey
-from shared.model.audit.witnesses import Witness, WitnessPolicy
-from shared.operations.audit import log, signers
+from shared.model.audit.witness_policy import NoteKey, Witness, WitnessPolicy
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 

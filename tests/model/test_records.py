@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import functions
 import shared.model
 from shared.errors import DataCorrupt
 from shared.model import records
@@ -22,10 +23,12 @@ from shared.model.revocations import RevokedWarrant
 
 
 def kinds() -> list[type[Record]]:
-    """Every record of the model."""
+    """Every record of the model and of the capabilities."""
     modules = [
         importlib.import_module(each.name)
-        for each in pkgutil.walk_packages(shared.model.__path__, prefix="shared.model.")
+        for package in (shared.model, functions)
+        for each in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
+        if not each.name.endswith(("handler", "routes"))
     ]
     found = [value for module in modules for value in vars(module).values()]
     classes = [each for each in found if isinstance(each, type) and issubclass(each, Record)]

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from functions.batches import operations as revocation_batches
+from functions.transparency_log import operations as sealed_log
+from functions.transparency_log import sealing
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model.audit.audit_log import AuditAction
@@ -21,7 +23,7 @@ from shared.model.revocations import Revocation
 from shared.model.service_accounts import AccountStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_key_creation, api_key_rotation, api_keys, service_accounts
-from shared.operations.audit import revocation_counts, sealed_log, sealing
+from shared.operations.audit import revocation_counts
 from shared.operations.base import audit, operation
 from shared.operations.base.idempotency import IdempotentOperation
 from shared.operations.changes import revocations

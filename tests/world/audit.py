@@ -8,10 +8,10 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from shared.model.audit import audit_log, records
-from shared.model.audit import head as head_model
-from shared.model.audit.audit_log import EntryFilters
-from shared.model.audit.checkpoint import (
+from functions.transparency_log import daily_statements as statements
+from functions.transparency_log import head as head_model
+from functions.transparency_log import outside, sealing
+from functions.transparency_log.checkpoint import (
     AuditSigner,
     Checkpoint,
     PinnedCheckpoint,
@@ -19,10 +19,11 @@ from shared.model.audit.checkpoint import (
     origin,
     signers,
 )
-from shared.model.audit.head import LogHead
+from functions.transparency_log.head import LogHead
+from shared.model.audit import audit_log, records
+from shared.model.audit.audit_log import EntryFilters
 from shared.model.audit.records import EntryCommitment
 from shared.model.items import Address, Item
-from shared.operations.audit import outside, sealing, statements
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.world.broken import Broken

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.transparency_log import operations as sealed_log
 from functions.webhooks import operations as managing
 from functions.webhooks import records as webhook_model
 from shared.model.fleet import authorizers as authorizer_model
@@ -12,7 +13,6 @@ from shared.model.items import Partition
 from shared.model.signing_keys import SigningKeyType
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
-from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering, registrations

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import log, outside
 from shared.model.api_keys import Credential
 from shared.operations.access import api_keys
-from shared.operations.audit import log, outside
 from shared.operations.lists import feed_writer
 from shared.ports import Ports
 from tests.world.__main__ import lived, minimize, report

@@ -13,7 +13,7 @@ from infra.cli.output import Output
 from infra.server import addresses, worker
 from infra.witness import WitnessStore
 from shared.authorizer.relay.connections import Config
-from shared.model.audit.checkpoint import NoteKey
+from shared.model.audit.witness_policy import NoteKey
 
 EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
 

@@ -21,11 +21,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
-from shared.authorizer.formats.trust import LogAnchor
 from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import DataCorrupt, InvalidSrl, SrlReason
 from shared.model import seeds, times
-from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.items import Address, Partition, Table
 from shared.model.lists.head import SrlHead, version_prefix
 from shared.model.lists.signers import SrlSigner
@@ -255,14 +253,19 @@ def _texts(expiries: Mapping[str, datetime | None]) -> dict[str, str]:
     return {each: times.format_utc(at) for each, at in expiries.items() if at is not None}
 
 
+_OWN: Final = frozenset(
+    ("Tenant", "Version", "IssuedAt", "Ends", "Signers", "SrlSigners", "Tombstones", "Sequence")
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SrlState:
     """The state of one version of a tenant's SRL.
 
     `ends` has the known expiries of listed warrants, as RFC 3339 text in UTC. `signers` are the
     revoked signers with their warrants listed. `srl_signers` are the tenant's unarchived SRL
-    signers, without seeds. The SRL covers the feed entries up to `sequence`. `log` is an earlier
-    checkpoint of the tenant's transparency log.
+    signers, without seeds. The SRL covers the feed entries up to `sequence`. `added` are the
+    members that capabilities add.
     """
 
     tenant_id: str
@@ -273,7 +276,7 @@ class SrlState:
     srl_signers: tuple[SrlSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
     sequence: int = 0
-    log: PinnedCheckpoint | None = None
+    added: Mapping[str, Any] = field(default_factory=dict)
 
     def sign(self, *, seed: bytes) -> bytes:
         """Return the blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
@@ -281,6 +284,7 @@ class SrlState:
         The signature covers everything after it.
         """
         members: dict[str, Any] = {
+            **self.added,
             "Tenant": self.tenant_id,
             "Version": self.version,
             "IssuedAt": times.format_utc(self.issued_at),
@@ -290,8 +294,6 @@ class SrlState:
             "Tombstones": self.tombstones.members(),
             "Sequence": self.sequence,
         }
-        if (log := self.log) is not None:
-            members["Log"] = {"Generation": log.generation, "Size": log.size, "Root": log.root}
         return signed_blob(members, PREFIX, seed=seed)
 
     @classmethod
@@ -319,7 +321,7 @@ class SrlState:
                 tuple(map(SrlSigner.from_item, members["SrlSigners"])),
                 Tombstones.of(members["Tombstones"]),
                 int(members["Sequence"]),
-                _log_of(members),
+                {name: members[name] for name in members.keys() - _OWN},
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DataCorrupt("an SRL state is malformed") from None
@@ -336,27 +338,6 @@ def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
     found = read_unverified_members(blob, PREFIX).get("SrlSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
-
-
-def read_unverified_checkpoint(blob: bytes, tenant_id: str) -> LogAnchor | None:
-    """Return the log anchor in a state, if any, without checking the signature.
-
-    Raises `DataCorrupt` if the blob is not a state.
-    """
-    members = read_unverified_members(blob, PREFIX)
-    try:
-        log = _log_of(members)
-        return log and log.anchor(tenant_id)
-    except (KeyError, TypeError, ValueError):
-        raise DataCorrupt("an SRL state is malformed") from None
-
-
-def _log_of(members: Mapping[str, Any]) -> PinnedCheckpoint | None:
-    """Return the checkpoint in a state. Raises `KeyError`, `TypeError`, `ValueError`."""
-    if "Log" not in members:
-        return None
-    log = members["Log"]
-    return PinnedCheckpoint(int(log["Generation"]), int(log["Size"]), bytes(log["Root"]))
 
 
 class BlobNotSigned(DataCorrupt):

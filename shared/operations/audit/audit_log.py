@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple, Self, TypeAlias
 
+from shared.capabilities import INSTALLED
 from shared.model import times
 from shared.model.audit import audit_log as model
-from shared.model.audit.audit_log import AuditEntry, EntryFilters
-from shared.model.audit.records import line
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
+from shared.model.audit.records import line, moment
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN
-from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merge_partitions
@@ -32,6 +33,11 @@ _AHEAD_MAX: Final = timedelta(days=1)
 
 # How many entries are read at a time. A page of a word search reads no more.
 _ROUND: Final = 1000
+
+# The actions of entries that name several warrants.
+_OF_BATCHES: Final = tuple(each for each in AuditAction if each.endswith("_batch"))
+# How much older than the newest appended entry an entry may be that is not appended yet.
+_LATE_MAX: Final = timedelta(seconds=120)
 
 # The entry of a tenant's creation may be older than its settings, because clocks differ.
 _CREATED_BEFORE_MAX: Final = timedelta(days=1)
@@ -139,8 +145,46 @@ def _fitting(entries: _Rows) -> _Rows:
 def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
     """Return the items of all matching entries about the filter's warrant, newest first."""
     where = where_of(ports, filters)
-    items = log.read_about_warrant(ports, caller.tenant_id, str(filters.warrant_id), filters)
+    items = read_about_warrant(ports, caller.tenant_id, str(filters.warrant_id), filters)
     return [each for each in items if where.holds(each)]
+
+
+def read_entries(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
+    """Return the items of these entries that exist, by identifier. Raises `Unavailable`."""
+    items = ports.store.get_many(model.address(tenant_id, each, moment(each)) for each in entry_ids)
+    return {address.sk: item for address, item in items.items()}
+
+
+def read_about_warrant(
+    ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
+) -> list[Item]:
+    """Return the entries about a warrant from the window, newest first.
+
+    The result may include expired entries. Raises `Unavailable`.
+    """
+    partition = model.entries_of(tenant_id, warrant_id)
+    after, before = map(model.sort_key, (filters.lower_bound, filters.upper_bound))
+    rows = ports.store.query(partition, after=after, before=before)
+    items = read_entries(ports, tenant_id, [model.entry_id(row.sk) for row in rows])
+    # Entries that may not be appended yet have no index, so they are searched.
+    log, now_ms = INSTALLED.log.head(ports, tenant_id), int(ports.now().timestamp() * 1000)
+    newest_ms = None if log is None else log.newest_ms(now_ms)
+    if newest_ms is not None:
+        since = times.from_seconds(newest_ms // 1000) - _LATE_MAX
+        filters = EntryFilters(max(filters.start, since), filters.end)
+    conditions = [
+        ItemFilter({"details.warrant_id": warrant_id}),
+        *(ItemFilter({"action": each}) for each in _OF_BATCHES),
+    ]
+    months = model.months(tenant_id, filters) if filters.start <= filters.end else ()
+    for partition in chain.from_iterable(partitions for _, partitions in months):
+        for where in conditions:
+            for row in ports.store.query(
+                partition, after=filters.lower_bound, before=filters.upper_bound, where=where
+            ):
+                if warrant_id in model.warrants_of(row.item):
+                    items[str(row.item["id"])] = row.item
+    return [items[entry_id] for entry_id in sorted(items, reverse=True)]
 
 
 def _walk(
@@ -256,8 +300,8 @@ def part(
         if filters.finds(entry):
             lines.append(ExportLine(entry, text))
         last = (month, entry.id)
-    sealed = log.head(ports, caller.tenant_id)
-    return ExportPart(lines, None, None if sealed is None else sealed.checkpoint)
+    log = INSTALLED.log.head(ports, caller.tenant_id)
+    return ExportPart(lines, None, None if log is None else log.checkpoint)
 
 
 def _export_walk(

@@ -5,38 +5,37 @@ counted once, even after failures (REVOKE-31, docs/adr/19).
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.model import revocation_counts as model
-from shared.model.audit.head import LogHead
+from shared.model.audit.log_state import LogState
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
 from shared.model.revocation_counts import RevocationCount, RevocationCountSeries
-from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Put, VersionIs
 
 
-def start_counting(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
-    """Return the log head before a pass, with the day from which revocations are counted.
+def start_counting(ports: Ports, tenant_id: str, log: LogState) -> datetime:
+    """Return the day from which revocations are counted, for the log before a pass.
 
     Raises `DataCorrupt` if a log with entries has no such day; `Unavailable`.
     """
     if log.counted_from is not None:
-        return log
+        return log.counted_from
     if log.size:
         raise DataCorrupt("a log head lacks the start of its counts")
     created_at = tenants.settings(ports, tenant_id).created_at
-    return replace(log, counted_from=model.begin(created_at, ports.now()))
+    return model.begin(created_at, ports.now())
 
 
 def count_changes(
-    ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]
+    ports: Ports, tenant_id: str, log: LogState, entries: Iterable[Item]
 ) -> list[Change]:
     """Return the writes that count the revocations in entries that are appended to `log`.
 
@@ -65,13 +64,13 @@ def counts(
     """
     first = datetime.combine(start, time(), UTC)
     days = [first + timedelta(each) for each in range((end - start).days + 1)]
-    head = log.head(ports, caller.tenant_id)
-    if head is None or head.counted_from is None:
+    log = INSTALLED.log.head(ports, caller.tenant_id)
+    if log is None or log.counted_from is None:
         parts = (each for day in days for each in model.parts(day, hourly=hourly))
         return RevocationCountSeries(None, [RevocationCount(each) for each in parts])
-    counted_since = head.counted_from
+    counted_since = log.counted_from
     address_of = model.address_of_hours if hourly else model.address
-    places = {each: address_of(caller.tenant_id, head.generation, each) for each in days}
+    places = {each: address_of(caller.tenant_id, log.generation, each) for each in days}
     counted_days = (each for each in days if each >= counted_since)
     items = ports.store.get_many(dict.fromkeys(places[each] for each in counted_days))
     spans: list[RevocationCount] = []

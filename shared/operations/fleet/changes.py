@@ -26,7 +26,7 @@ from shared.model.lists.head import SrlHead
 from shared.model.lists.schedule import IN_FLIGHT_MAX
 from shared.model.revocation_batches import BatchAction, BatchPart
 from shared.model.signing_keys import SigningKey, keys
-from shared.operations.audit import audit_log, log
+from shared.operations.audit import audit_log
 from shared.operations.base import counters
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page
@@ -246,7 +246,7 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _ChangeFacts:
     recorded_at = audit_records.moment(entry_id)
     ids = {each for _, part in revoked for each in part.warrant_ids}
     traced = reach.trace_batch(ports, tenant_id, ids, recorded_at)
-    item = log.read_entries(ports, tenant_id, [entry_id]).get(entry_id)
+    item = audit_log.read_entries(ports, tenant_id, [entry_id]).get(entry_id)
     change = RecordedChange(change_id, ChangeKind.BATCH, None, recorded_at, None, None)
     if item is not None:
         entry = AuditEntry.from_item(item)

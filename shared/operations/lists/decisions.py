@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared import logs
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import DataCorrupt
 from shared.model import times
-from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.feed import LEAP, FeedHead, StoredEntry
 from shared.model.items import Address, Item
 from shared.model.lists.content import RevokedSet, SrlState
@@ -103,14 +102,14 @@ class PreviousSrl(NamedTuple):
 
     A member that cannot be read is None. `entries` are the feed entries since the current SRL.
     `signers_and_tombstones` are the revoked signers and the tombstones, or None if `state` has the
-    same. `checkpoint` is the newest checkpoint of the tenant's transparency log.
+    same. `added` are the members that capabilities add to the next state.
     """
 
     revoked_ids: list[str] | None
     state: SrlState | None
     entries: list[PendingEntry] | None
     signers_and_tombstones: tuple[tuple[str, ...], Tombstones] | None = None
-    checkpoint: PinnedCheckpoint | None = None
+    added: Mapping[str, Any] = {}
 
 
 class SrlIssue(NamedTuple):

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TypeVar
 
 from shared.authorizer.formats import wire
+from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.model import feed
 from shared.model.feed import FeedHead, StoredEntry
@@ -41,7 +42,7 @@ from shared.model.lists.schedule import OutboxMark
 from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings, settings_address
-from shared.operations.base import audit, counters, tenants
+from shared.operations.base import counters, tenants
 from shared.operations.base.counters import ChangeTotals
 from shared.operations.base.operation import reread
 from shared.operations.lists import marks, records
@@ -331,14 +332,14 @@ def read_previous(
     body = reads.add(lambda: read_srl_body(ports, facts.srl_head))
     state = reads.add(lambda: read_srl_state(ports, facts.srl_head, facts.signer))
     entries = reads.add(lambda: read_entries_since(ports, facts))
-    log = reads.add(lambda: audit.newest_checkpoint(ports, facts.tenant_id))
+    added = reads.add(lambda: INSTALLED.list_state_members(ports, facts.tenant_id))
     reads.run(ports)
     payload, known = _read_or_none(body), _read_or_none(state)
     ids = None if payload is None else content.revoked_ids(payload)
     ended, changes = None, facts.totals().tombstones
     if known is not None and known.tombstones.changes != changes:
         ended = read_revoked_signers_and_tombstones(ports, facts)
-    return PreviousSrl(ids, known, entries(), ended, log())
+    return PreviousSrl(ids, known, entries(), ended, added())
 
 
 def read_entries_since(

@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 
 from shared.authorizer.formats.journal import FIRST, JournalRecord
 from shared.authorizer.formats.trust import LogAnchor
+from shared.capabilities import INSTALLED
 from shared.errors import BlobExists, DataCorrupt, Unavailable
 from shared.model import feed, times
 from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
 from shared.model.lists.tombstones import Tombstones
-from shared.operations.base import audit, counters
+from shared.operations.base import counters
 from shared.operations.lists import in_force, records
 from shared.operations.lists.decisions import PublicationFacts
 from shared.operations.lists.storage import SeedCache
@@ -175,7 +176,7 @@ class Journals:
             return None
         self._anchored[tenant_id] = now
         with suppress(DataCorrupt):  # appending has stopped; the doctor reports it
-            return audit.anchor(ports, tenant_id)
+            return INSTALLED.log.anchor(ports, tenant_id)
         return None
 
 

@@ -445,7 +445,7 @@ class ListPublication:
             self.srl_signers,
             plan.tombstones,
             plan.sequence,
-            self.previous.checkpoint,
+            self.previous.added,
         )
         ids = plan.content.revoked_ids
         payload = Payload(issue.version, issue.issued_at, issue.expires_at, ids)

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final
 
 from shared.capabilities import INSTALLED
-from shared.capabilities.finding import DoctorCheck, Finding
+from shared.capabilities.finding import DoctorCheck, Finding, Report
 from shared.errors import DataCorrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys, times
 from shared.model.expiring import ExpiringKind
@@ -17,8 +17,6 @@ from shared.model.lists.signers import SrlSigner, signers_partition
 from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import DirectoryEntry
-from shared.operations.audit import signers as generations
-from shared.operations.audit import whole, witnessing
 from shared.operations.base import seals, tenants
 from shared.operations.fleet import propagation, unregistered
 from shared.operations.lists import expiring, in_force, unpublished
@@ -38,8 +36,6 @@ _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire
 
 _FLEET: Final = "docs/authorizers.md#lagging-authorizers"
 _OTHER_TABLES: Final = "docs/restore.md#other-stores"
-_LOG_GUIDE: Final = "docs/runbook.md#the-audit-log-was-cut-or-altered"
-_WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
 _GUIDE: Final = "restore the data (docs/restore.md)"
 
 
@@ -158,7 +154,7 @@ def _examine_tenant(
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
         return
     yield from findings.values()
-    for each in chain(_check_consistency(ports, tenant), _check_log(ports, tenant, report)):
+    for each in chain(_check_consistency(ports, tenant), _run_long_checks(ports, tenant, report)):
         if each.problem not in findings:
             yield each
 
@@ -167,8 +163,6 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
     checks: tuple[DoctorCheck, ...] = (
         _check_srl,
         _check_srl_version,
-        _check_log_head,
-        _check_witnesses,
         _check_ended_access,
         _check_review,
         _check_deadline,
@@ -230,35 +224,15 @@ def _check_srl_version(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> I
         )
 
 
-def _check_log_head(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find tiles of the transparency log that are newer than its log head (LOG-10)."""
-    if generations.find_unknown_tiles(ports, tenant.tenant_id) is not None:
-        yield Finding(
-            tenant.handle, "its transparency log has leaves that its records lack", _recover(tenant)
-        )
-
-
-def _check_witnesses(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find witnesses that did not sign the last checkpoint (LOG-31)."""
-    for problem, is_away in witnessing.problems(ports, tenant.tenant_id):
-        yield Finding(tenant.handle, problem, f"see {_WITNESS_GUIDE}", is_remark=is_away)
-
-
-def _check_log(
-    ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
-) -> Iterator[Finding]:
-    """Verify the transparency log and its entries (LOG-13)."""
-
-    def report_progress(count: int, size: int) -> None:
-        report(f"{tenant.handle}: verified {count} of {size} leaves of its transparency log")
-
-    try:
-        listed = newest.read_newest(ports, tenant.tenant_id).logs
-        for problem in whole.problems(ports, tenant.tenant_id, listed, report_progress):
-            yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
-    except RescindError as error:
-        problem = f"cannot verify its transparency log: {error}"
-        yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
+def _run_long_checks(ports: Ports, tenant: DirectoryEntry, report: Report) -> Iterator[Finding]:
+    for capability in INSTALLED:
+        for check in capability.long_doctor_checks():
+            try:
+                yield from check(ports, tenant, report)
+            except RescindError as error:
+                what = capability.name.replace("_", " ")
+                problem = f"cannot verify its {what}: {error}"
+                yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
 def _check_ended_access(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:

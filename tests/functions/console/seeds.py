@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from functions.transparency_log import sealing
 from functions.trust import publishing
 from shared.model import times
-from shared.operations.audit import sealing
 from shared.operations.lists import publication
 from shared.ports import Ports
 from tests.kit.api import Client, Tenant, serve

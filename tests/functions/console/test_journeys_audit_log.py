@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from playwright.sync_api import Page, expect
 
+from functions.transparency_log import sealing
 from shared.model import times
-from shared.model.audit.checkpoint import NoteKey
+from shared.model.audit.witness_policy import NoteKey
 from shared.model.items import Table, Value
-from shared.operations.audit import sealing
 from shared.ports.store import Expect, Put
 from tests.functions.console.plans import MARKUP
 from tests.functions.console.served import World

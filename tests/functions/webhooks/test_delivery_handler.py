@@ -6,16 +6,15 @@ from functools import partial
 
 import pytest
 
+from functions.transparency_log import head, sealing
 from functions.webhooks import delivery, dispatch
 from functions.webhooks import operations as managing
 from functions.webhooks.records import DispatchMarker
 from functions.webhooks.webhook_delivery_handler import handler
 from shared import wiring
 from shared.errors import Unavailable
-from shared.model.audit import head
 from shared.model.items import Address
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.operations.audit import sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.lambda_events import load, queued, streamed

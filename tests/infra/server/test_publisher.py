@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from functions.transparency_log import log
 from functions.trust import documents
 from functions.webhooks import operations as managing
 from infra import data_folder
@@ -24,7 +25,6 @@ from infra.server.sealing import Witnessing
 from shared import wiring
 from shared.model.deployment import PROBE_ADDRESS
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.operations.audit import log
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.web.work import IN_PLACE

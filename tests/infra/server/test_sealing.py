@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import log
 from infra.server import sealing as local_sealing
 from infra.server.sealing import Sealing
 from shared.errors import Unavailable
-from shared.operations.audit import log
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.sealed_log import entered

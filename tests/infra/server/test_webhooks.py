@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.transparency_log import sealing
 from functions.webhooks import dispatch
 from functions.webhooks import operations as managing
 from infra.server.sealing import Sealing
@@ -15,7 +16,6 @@ from infra.server.webhooks import WebhookDispatcher
 from shared import wiring
 from shared.errors import Unavailable
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.operations.audit import sealing
 from shared.ports import Ports
 from shared.ports.outside import Sender
 from tests.kit.receivers import HOST, Received, answer, receiving

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import sealing, witnessing
 from infra.server.sealing import Witnessing
 from shared import wiring
 from shared.errors import Unavailable
-from shared.operations.audit import sealing, witnessing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.ports.store import Address, Item

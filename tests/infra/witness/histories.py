@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from shared.model.audit import merkle, records, witnesses
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import AddCheckpointRequest
+from functions.transparency_log import merkle, witnesses
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.witnesses import AddCheckpointRequest
+from shared.model.audit import records
+from shared.model.audit.witness_policy import NoteKey
 
 SEED: Final = bytes(range(32))
 ORIGIN: Final = "rescind/svc_tnt_a/1"

@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
+from functions.transparency_log import operations as sealed_log
+from functions.transparency_log import sealing, signers, witnessing
+from functions.transparency_log.checkpoint import Checkpoint
 from infra.witness import WitnessStore
 from shared import wiring
 from shared.adapters.https import HttpWitnesses
-from shared.model.audit import checkpoint
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import Witness, WitnessPolicy
-from shared.operations.audit import sealed_log, sealing, signers, witnessing
+from shared.model.audit.witness_policy import COSIGNATURE, NoteKey, Witness, WitnessPolicy
 from shared.ports import Ports
 from tests.infra.witness.histories import KEY, OTHER, TRUE
 from tests.kit.peers import asked
@@ -57,7 +57,7 @@ def peer(folder: Path, key: NoteKey) -> Iterator[Witness]:
     (own,) = (each for each in said.split() if each.startswith("peer.example/w+"))
     with subprocess.Popen([PEER, "serve", "--config", config]) as process:
         try:
-            found = Witness(NoteKey.parse(own, checkpoint.COSIGNATURE), f"http://{HOST}:{port}")
+            found = Witness(NoteKey.parse(own, COSIGNATURE), f"http://{HOST}:{port}")
             soon(lambda: HttpWitnesses().ask([(f"{found.url}/x", b"")])[0].status, seconds=30)
             yield found
         finally:

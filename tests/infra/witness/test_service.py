@@ -15,12 +15,14 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
+from functions.transparency_log import witnesses
+from functions.transparency_log.checkpoint import Checkpoint
+from functions.transparency_log.witnesses import AddCheckpointRequest
 from infra import witness as service
 from infra.witness import NotCosigned, WitnessStore
 from shared.errors import InvalidSettings
-from shared.model.audit import witnesses
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import AddCheckpointRequest
+from shared.model.audit.witness_policy import NoteKey
+from shared.ports.outside import WITNESS_BYTES_MAX
 from tests.infra.witness.histories import KEY, ORIGIN, OTHER, SEED, TRUE
 from tests.kit.witnesses import made
 
@@ -160,7 +162,7 @@ def test_a_log_is_known_by_its_keys(client: TestClient, memory: WitnessStore) ->
 def test_a_malformed_request_is_refused(client: TestClient, body: bytes) -> None:
     """LOG-33, F802f: What is no request of tlog-witness gets 400, and too much of it 413."""
     assert post(client, body)[0] == 400
-    assert post(client, body + b"x" * (witnesses.BYTES_MAX + 1))[0] == 413
+    assert post(client, body + b"x" * (WITNESS_BYTES_MAX + 1))[0] == 413
 
 
 def test_it_shows_what_it_signed_last(client: TestClient, memory: WitnessStore) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.transparency_log import sealing
 from shared.errors import ApprovalRequired, InvalidState, NotFound, TooFewApprovers, Unavailable
 from shared.model.callers import ApprovalHeader, Caller
 from shared.model.identities.approvals import (
@@ -20,7 +21,6 @@ from shared.model.identities.approvals import (
 )
 from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.people import people as people_of
-from shared.operations.audit import sealing
 from shared.operations.changes import revocations
 from shared.operations.identities import approvals, people, protected_acts
 from shared.operations.operator import removal, tenants

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.operations.audit import sealing
+from functions.transparency_log import sealing
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.transparency_log import log, sealing
 from shared.model import api_keys, revocations
 from shared.model.audit import audit_log
 from shared.model.idempotency import IdempotencyKey
@@ -16,7 +17,6 @@ from shared.model.items import Address, Table
 from shared.model.signing_keys import KeyStatus
 from shared.operations.access import api_keys as key_operations
 from shared.operations.access.api_key_creation import CreatedKey
-from shared.operations.audit import log, sealing
 from shared.operations.changes import list_signers
 from shared.operations.changes import revocations as changes
 from shared.operations.lists import in_force

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from functions.transparency_log import log, sealing
 from shared.adapters.fenced import AGE_SECONDS_MAX
 from shared.errors import DataCorrupt, InvalidSettings, InvalidState
 from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
 from shared.model.items import Address, Table
 from shared.model.lists import content
-from shared.operations.audit import log, sealing
-from shared.operations.base import audit, operation
+from shared.operations.base import operation
 from shared.operations.lists import in_force
 from shared.operations.operator import deployment, moving
 from shared.ports import Ports
@@ -247,7 +247,7 @@ def test_a_checkpoint_moves(here: Ports, there: Ports, tenant: Tenant) -> None:
     """F1122a, LOG-12: After a move, a sealed log that lost its head is not begun anew."""
     sealing.extend(here, tenant.id)
     _move(here, there)
-    assert audit.newest_checkpoint(there, tenant.id) == audit.newest_checkpoint(here, tenant.id)
+    assert log.newest_checkpoint(there, tenant.id) == log.newest_checkpoint(here, tenant.id)
 
 
 @pytest.mark.usefixtures("tenant")

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from shared.authorizer.formats.journal import JournalRecord
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import DataCorrupt, InvalidSrl
-from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.feed import LEAP
 from shared.model.lists import content
 from shared.model.lists import journal as model
@@ -256,11 +255,6 @@ class NewestPublication:
         known = max((each.sequence for each in self.states), default=0)
         since = self.version - max((each.version for each in self.states), default=0)
         return max(known + min(max(since, 0), _LEAPS_MAX) * LEAP, self.journal.sequence)
-
-    @property
-    def logs(self) -> list[PinnedCheckpoint]:
-        """The checkpoints of the transparency log that the newest states name."""
-        return [each.log for each in self.states if each.log is not None]
 
     @property
     def revoked_ids(self) -> list[str]:

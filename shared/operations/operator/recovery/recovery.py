@@ -5,7 +5,6 @@ would be lost. The blobs are not restored with the records. The newest SRL has t
 revoked warrants. Its state has the other revocations, deletions and suspensions (docs/adr/14).
 """
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from shared.capabilities import INSTALLED, RecoveryPhase
-from shared.errors import DataCorrupt
 from shared.model import api_keys, signing_keys, times
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log
@@ -27,7 +25,6 @@ from shared.model.lists.tombstones import Tombstone, TombstoneStatus, counter_ad
 from shared.model.records import moment
 from shared.model.signing_keys import SigningKey
 from shared.operations.access import api_key_end
-from shared.operations.audit import sealing
 from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
@@ -41,7 +38,6 @@ from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import access, keys
 from shared.operations.operator.recovery import newest as srl_newest
-from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import NewestPublication
 from shared.operations.operator.recovery.run import RecoveryRun
@@ -97,10 +93,13 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     newest = srl_newest.find(ports, tenant_id, trusted_keys=trusted_keys)
     tables = recovery_unknown.find_stale_tables(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
+    added = [each.added for each in newest.states]
     known = max(trust_version, newest.journal.trust)
-    run = RecoveryRun(ports, operator, settings, known, report, newest.version)
+    run = RecoveryRun(
+        ports, operator, settings, newest.version, newest.issued_at, added, known, is_copy, report
+    )
     # First, because each step of the recovery writes entries.
-    sealed_log.apply(run, newest, compare_all=is_copy)
+    _run_steps(run, "started")
     # The restored sessions may include a session that was ended since.
     settle(lambda: sessions.end_all(ports, tenant_id))
     _repair(run)
@@ -125,13 +124,12 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     settle(lambda: _remove_other_turns(ports, tenant_id))
     journal.write_restart_record(ports, tenant_id)
     # The first pass creates the audit signer that the trust document names.
-    _append_entries(run)
     _run_steps(run, "published")
     if mark is not None and is_reviewed:
         settle(lambda: restored.complete_review(run, mark))
     restored.record_recovery(run)
     # Each step of the recovery writes entries.
-    _append_entries(run)
+    _run_steps(run, "recorded")
     return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
 
 
@@ -140,19 +138,6 @@ def _run_steps(run: RecoveryRun, phase: RecoveryPhase) -> None:
     for time, step in (each for added in INSTALLED for each in added.recovery_steps()):
         if time == phase:
             settle(partial(step, run))
-
-
-def _append_entries(run: RecoveryRun) -> None:
-    """Append all audit entries to the transparency log, including entries of the backup."""
-    try:
-        span = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
-    except DataCorrupt as error:
-        # The tenant is recovered without them. The doctor reports the same problem.
-        run.report(f"The transparency log lacks audit entries: {error}")
-        return
-    if added := span.size - span.first:
-        entries = "audit entry" if added == 1 else "audit entries"
-        run.report(f"Appended to the transparency log: {added} {entries}")
 
 
 def _repair(run: RecoveryRun) -> None:

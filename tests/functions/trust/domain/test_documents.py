@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from functions.transparency_log import operations as sealed_log
+from functions.transparency_log import sealing
+from functions.transparency_log import signers as audit_signers
 from functions.trust import documents, published_keys
 from functions.trust import records as trust_model
 from functions.trust.publishing import TrustOutcome
@@ -17,8 +20,6 @@ from shared.model.feed import LEAP
 from shared.model.lists.schedule import trust_mark_address
 from shared.model.lists.signers import SrlSignerStatus
 from shared.model.signing_keys import SigningKey, SigningKeyType, keys
-from shared.operations.audit import sealed_log, sealing
-from shared.operations.audit import signers as audit_signers
 from shared.operations.base import tenants
 from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.fleet import native_list

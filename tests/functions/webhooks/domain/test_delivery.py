@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
+from functions.transparency_log import sealing
 from functions.webhooks import deliveries as delivery_model
 from functions.webhooks import delivery, dispatch
 from functions.webhooks import delivery as messages
@@ -23,7 +24,6 @@ from functions.webhooks.records import DisableReason, Webhook
 from shared.errors import Unavailable
 from shared.model.audit import audit_log
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
-from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.base.operation import RetryPacing
 from shared.ports import Ports

@@ -13,6 +13,7 @@ from infra import data_folder
 from shared import capabilities
 from shared.capabilities import INSTALLED, Capabilities, Capability
 from shared.errors import InvalidSettings
+from shared.operations.changes import list_signers
 from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
@@ -65,12 +66,14 @@ def test_an_operator_s_command_has_all_capabilities(
 def test_nothing_is_recovered_without_capabilities(
     ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TOKEN-6: A process that installed no capability fails; it does not omit their steps."""
+    """TOKEN-6, TRUST-16: A process without capabilities fails; it does not omit their steps."""
     empty = Capabilities()
-    for module in (recovery, consistency):
+    for module in (recovery, consistency, list_signers):
         monkeypatch.setattr(module, "INSTALLED", empty)
     assert capabilities.INSTALLED is not empty
     with pytest.raises(InvalidSettings, match="no capabilities"):
         recovery.recover(ports, tenant.operator)
     with pytest.raises(InvalidSettings, match="no capabilities"):
         consistency.repair(ports, tenant.operator)
+    with pytest.raises(InvalidSettings, match="no capabilities"):
+        list_signers.rotate(ports, tenant.operator)

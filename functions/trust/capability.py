@@ -43,7 +43,7 @@ class Trust(Capability):
         return (publishing.find_named,)
 
     def feed_references(self) -> Sequence[capabilities.FeedReference]:
-        """Return what names the newest document and the key bundle."""
+        """Return the function that names the newest document and the key bundle."""
         from functions.trust import published_keys
 
         return (published_keys.publish_key_reference,)

@@ -174,7 +174,7 @@ class Capability(ABC):
 
     @abstractmethod
     def recovery_steps(self) -> RecoverySteps:
-        """Return the steps of a recovery."""
+        """Return the steps of a recovery, each with its phase."""
 
     @abstractmethod
     def restore_checks(self) -> Sequence[Callable[[Ports, str], None]]:
@@ -209,11 +209,11 @@ class Capability(ABC):
         return ()
 
     def signer_filters(self) -> Sequence[SignerFilter]:
-        """Return the filters of SRL signers. They may first publish a document."""
+        """Return the filters of SRL signers. A filter may publish a document first."""
         return ()
 
     def feed_references(self) -> Sequence[FeedReference]:
-        """Return what names documents in feed heads, for marks on signers."""
+        """Return the functions that name documents in feed heads, called for marks on signers."""
         return ()
 
     def anchor_sources(self) -> Sequence[AnchorSource]:

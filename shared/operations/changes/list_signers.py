@@ -318,7 +318,10 @@ def _find_successor(call: _SignerCall, *, is_urgent: bool = False) -> SrlSigner 
 
 
 def _find_accepted(call: _SignerCall, signers: Sequence[SrlSigner]) -> list[SrlSigner] | None:
-    """Return the signers that clients accept, or None if they accept any: without a document."""
+    """Return the signers that clients accept, or None if they accept any.
+
+    Clients accept any signer of a tenant without trust documents.
+    """
     found = None
     for accept in (accept for each in INSTALLED for accept in each.signer_filters()):
         keys = [each.public_bytes for each in signers]

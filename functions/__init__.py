@@ -10,13 +10,26 @@ from shared import artefact
 artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)
 
 # Before any handler or command runs, in every process that imports one.
+from functions.authorizers.capability import Authorizers  # noqa: E402
 from functions.batches.capability import Batches  # noqa: E402
+from functions.changes.capability import Changes  # noqa: E402
 from functions.search.capability import Search  # noqa: E402
 from functions.status_lists.capability import StatusLists  # noqa: E402
+from functions.stock_authorizers.capability import StockAuthorizers  # noqa: E402
 from functions.transparency_log.capability import AuditTransparency  # noqa: E402
 from functions.trust.capability import Trust  # noqa: E402
 from functions.webhooks.capability import Webhooks  # noqa: E402
 from shared.capabilities import INSTALLED  # noqa: E402
 
-# In a recovery, a trust document names the audit signer of the log.
-INSTALLED.install(Batches(), Search(), StatusLists(), AuditTransparency(), Trust(), Webhooks())
+INSTALLED.install(
+    Authorizers(),
+    Batches(),
+    Changes(),
+    Search(),
+    StatusLists(),
+    StockAuthorizers(),
+    # In a recovery, a trust document names the audit signer of the log.
+    AuditTransparency(),
+    Trust(),
+    Webhooks(),
+)

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from functions.authorizers.records import REPORTS_MAX
 from functions.transparency_log import sealing
 from functions.trust import trust_bundle
 from functions.webhooks import dispatch
@@ -28,7 +29,6 @@ from shared.adapters.aws.dynamodb_buckets import DynamoUsage
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.formats.wire import SignedHead
 from shared.model.callers import Scope
-from shared.model.fleet.authorizers import REPORTS_MAX
 from shared.operations.changes import revocations
 from shared.operations.lists import publication, wake
 from shared.operations.lists import schedule as srl_schedule

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from shared.model.fleet.authorizers import RegistrationCounts
+from functions.authorizers.records import RegistrationCounts
 
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.

@@ -19,6 +19,7 @@ def _exhaustive() -> dict[str, list[str]]:
         for contract in contracts
         if contract["type"] == "layers" and contract.get("exhaustive")
         for container in contract["containers"]
+        if container.startswith("shared")
     }
 
 

@@ -18,9 +18,13 @@ _PLANTED = {
         "shared/operations/base/expiry.py",
         "import shared.operations.changes.warrants",
     ),
-    "No function imports another": (
-        "functions/srl/handler.py",
-        "import functions.api_keys.schemas",
+    "A capability imports lower ones, and no other function imports another": (
+        "functions/revocations/handler.py",
+        "import functions.changes.operations",
+    ),
+    "A capability imports neither the handler nor the schemas of a lower one": (
+        "functions/changes/routes.py",
+        "import functions.authorizers.schemas",
     ),
     "No circles": ("shared/model/times.py", "import shared.model.tenants"),
     "The domain of a capability imports neither HTTP, nor AWS, nor SQL": (

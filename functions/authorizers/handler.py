@@ -4,22 +4,29 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
-from functions.authorizers import compat, schemas
-from functions.authorizers.registration import REGISTERED_BEFORE, register
-from functions.authorizers.stock_schemas import NativeKey
+from functions.authorizers import operations as authorizers
+from functions.authorizers import registering, schemas, statuses
+from functions.authorizers.bodies import (
+    REGISTERED_BEFORE,
+    AuthorizerId,
+    RegisteredAuthorizer,
+    register,
+)
+from functions.authorizers.registrations import count_registered
+from shared.capabilities import INSTALLED
 from shared.errors import AuthorizerLimit, Conflict, Gone, NotFound
 from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import BucketPurpose
-from shared.operations.fleet import authorizers, native_list, present, registering
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, json_response_with_etag
+from shared.web.costs import EndpointCost, charges
 from shared.web.fields import sample
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 
 routes = router("Authorizers")
 
-Identifier = Annotated[schemas.AuthorizerId, Path(alias="id")]
+Identifier = Annotated[AuthorizerId, Path(alias="id")]
 Owner = Annotated[
     str,
     Query(
@@ -29,21 +36,11 @@ Owner = Annotated[
 ]
 
 
-@routes.get("/v1/authorizers/native-signer")
-@serves(native_list.signer)
-async def get_native_signer(request: ApiRequest) -> NativeKey:
-    """Get the key that signs native lists for unmodified `tenuo` authorizers.
-
-    Each tenant has one key. It is created with the first request, and never replaced.
-    """
-    return NativeKey.of(request.run(native_list.signer))
-
-
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_authorizer(
     request: ApiRequest, body: schemas.RegisterAuthorizer, response: Response
-) -> schemas.RegisteredAuthorizer:
+) -> RegisteredAuthorizer:
     """Register an authorizer.
 
     The service expects registered authorizers to enforce every revocation. If the same caller
@@ -81,6 +78,7 @@ async def send_heartbeat(
 
 @routes.post("/v1/authorizers/reports")
 @serves(authorizers.report, purpose=BucketPurpose.HEARTBEATS)
+@charges(EndpointCost(entries=("reports",)))
 async def send_reports(request: ApiRequest, body: schemas.SendReports) -> schemas.ReportsResponse:
     """Report the states of the authorizers behind a relay.
 
@@ -96,6 +94,7 @@ async def send_reports(request: ApiRequest, body: schemas.SendReports) -> schema
 
 @routes.get("/v1/authorizers")
 @serves(authorizers.page, raises=(Gone,))
+@charges(EndpointCost(records=count_registered, records_for="changed_since"))
 async def list_authorizers(
     request: ApiRequest, query: Annotated[schemas.AuthorizerQuery, Query()]
 ) -> schemas.AuthorizerList:
@@ -114,8 +113,8 @@ async def list_authorizers(
         page = request.run(authorizers.page, before=pages.position, limit=query.limit)
         return schemas.AuthorizerList.of(page, pages)
     since = query.read_cursor(request.caller)
-    statuses = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
-    return schemas.AuthorizerList.from_statuses(statuses, pages, query.tokens(request.caller))
+    judged = request.run(statuses.page, cursor=since, before=pages.position, limit=query.limit)
+    return schemas.AuthorizerList.from_statuses(judged, pages, query.tokens(request.caller))
 
 
 @routes.get(
@@ -133,13 +132,14 @@ async def list_authorizers(
     },
     openapi_extra=condition("The `ETag` of the last response."),
 )
-@serves(present.summary)
+@serves(statuses.summary)
+@charges(EndpointCost(records=count_registered))
 async def get_authorizer_summary(request: ApiRequest) -> Response:
     """Count the authorizers by state for the newest feed entry.
 
     The states are the same as in the proof of propagation.
     """
-    body = schemas.FleetSummaryBody.of(request.run(present.summary)).model_dump_json()
+    body = schemas.FleetSummaryBody.of(request.run(statuses.summary)).model_dump_json()
     return json_response_with_etag(request, body.encode())
 
 
@@ -165,6 +165,7 @@ async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> N
 
 @routes.delete("/v1/authorizers", status_code=204)
 @serves(authorizers.remove_of_owner, raises=(NotFound,))
+@charges(EndpointCost(flat=100))
 async def remove_authorizers_of_owner(request: ApiRequest, owner: Owner) -> None:
     """Remove all authorizers of an owner, for example of a stolen API key.
 
@@ -177,5 +178,5 @@ async def remove_authorizers_of_owner(request: ApiRequest, owner: Owner) -> None
     request.run(authorizers.remove_of_owner, owner=owner)
 
 
-app = create_app(routes, compat.routes)
+app = create_app(routes, *INSTALLED.routers("authorizers"))
 handler = lambda_handler(app)

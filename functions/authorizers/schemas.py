@@ -1,43 +1,38 @@
 """Bodies of the endpoints of authorizers (FLEET-2, FLEET-4)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 from types import SimpleNamespace
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import (
     AfterValidator,
-    AliasPath,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
 )
 
-from shared.authorizer.formats.wire import NUMBER_MAX
-from shared.errors import InvalidRequest
-from shared.model import text, times
-from shared.model.callers import Caller
-from shared.model.fleet.authorizers import REPORTS_MAX, native_version
-from shared.model.fleet.heartbeats import (
+from functions.authorizers import bodies
+from functions.authorizers.enforcement import AuthorizerStatus, EnforcementState
+from functions.authorizers.heartbeats import AcceptedReports, HeartbeatOutcome
+from functions.authorizers.records import (
+    REPORTS_MAX,
     AuthorizerDescription,
     Heartbeat,
     RefusedReport,
     SignedStatement,
 )
-from shared.model.fleet.native import STALE_AFTER_SECONDS
-from shared.model.fleet.propagation import AuthorizerStatus, EnforcementState, PublishedEntry
+from functions.authorizers.statuses import ListingCursor, StatusPage
+from shared.errors import InvalidRequest
+from shared.model import text
+from shared.model.callers import Caller
+from shared.model.feed import PublishedEntry
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.operations.fleet.authorizers import HeartbeatStatus
-from shared.operations.fleet.heartbeats import AcceptedReports, HeartbeatOutcome
-from shared.operations.fleet.present import ListingCursor, StatusPage
 from shared.web.fields import (
     CURSOR,
     MomentIn,
     MomentOut,
-    Name,
     NextCursor,
     RecordBody,
     ResponseBody,
@@ -51,7 +46,6 @@ from shared.web.fields import (
     sample,
 )
 from shared.web.paging import CursorCodec, PageBody, PageQuery
-from shared.web.unregistered import UNREGISTERED, UnregisteredClients
 
 _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
@@ -84,25 +78,11 @@ FEATURES_MAX: Final = 5
 # The longest base64 of a payload, with room for a payload that is rejected as too large (TRUST-10).
 _BASE64_MAX: Final = 8192
 
-WORD_BYTES_MAX: Final = 64
-METADATA_BYTES_MAX: Final = 512
-
-
-def _at_most(size: int) -> AfterValidator:
-    """Return a validator for a text of at most `size` bytes."""
-
-    def check(value: str) -> str:
-        if len(value.encode()) > size:
-            raise ValueError(f"must have at most {size} bytes as UTF-8")
-        return value
-
-    return AfterValidator(check)
-
 
 def _metadata(value: dict[str, str]) -> dict[str, str]:
     size = sum(len(part.encode(errors="surrogatepass")) for pair in value.items() for part in pair)
-    if size > METADATA_BYTES_MAX:
-        raise ValueError(f"must have at most {METADATA_BYTES_MAX} bytes in total, as UTF-8")
+    if size > bodies.METADATA_BYTES_MAX:
+        raise ValueError(f"must have at most {bodies.METADATA_BYTES_MAX} bytes in total, as UTF-8")
     for part in filter(None, [*value.values(), *value]):
         text.name(part)
     if "" in value:
@@ -122,47 +102,16 @@ def _each_once(value: list["RelayedReport"]) -> list["RelayedReport"]:
     return value
 
 
-# A registration is stored in one item of at most 2.25 KB (FLEET-3).
-ShortName = Annotated[Name, _at_most(255)]
-Word = Annotated[Name, _at_most(WORD_BYTES_MAX)]
 Features = Annotated[
     list[Annotated[str, Field(pattern="^[a-z-]{1,32}$")]], Field(max_length=FEATURES_MAX)
 ]
-Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
-AuthorizerId = Annotated[str, field("Identifier of the authorizer.", **identifier(AUTHORIZER))]
 
-FeedSequence = Annotated[
-    int,
-    BeforeValidator(lambda value: value or 0),
-    attribute("latest", "Sequence of the newest feed entry; 0 if there is none.", minimum=0),
-]
-NativeVersion = Annotated[
-    int,
-    BeforeValidator(native_version),
-    attribute("latest", "Version of the newest native list; 0 if there is none.", minimum=0),
-]
-ReportedStatus = Annotated[
-    HeartbeatStatus,
-    field(
-        "`equivocation`: the authorizer reported entries that this service did not publish. Its "
-        "feed may be forged, or the service was restored from a backup."
-    ),
-]
 # A text that is stored as empty if it is absent.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
 
 
-class OpenBody(BaseModel):
-    """A JSON object with strictly typed fields. Unknown fields are ignored (FLEET-7).
-
-    An authorizer that gets 400 may never report again, and a newer authorizer may report more.
-    """
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-
-class RegistrationProof(OpenBody):
+class RegistrationProof(bodies.OpenBody):
     """A registration signed by the authorizer (TRUST-10). Unknown fields are ignored."""
 
     payload: Base64 = Field(description="The registration: base64 of deterministic CBOR.")
@@ -172,7 +121,7 @@ class RegistrationProof(OpenBody):
     )
 
 
-class RegisterAuthorizer(OpenBody):
+class RegisterAuthorizer(bodies.OpenBody):
     """The authorizer to register. Unknown fields are ignored."""
 
     model_config = example(
@@ -183,15 +132,17 @@ class RegisterAuthorizer(OpenBody):
         proof={"payload": "pGROYW1l…", "signature": "mYsK…"},
     )
 
-    name: ShortName = Field(
+    name: bodies.ShortName = Field(
         description="Name of the authorizer, unique for the caller, of at most 255 bytes."
     )
-    type: Word | None = omittable("Type of the program.")
-    version: Word | None = omittable("Version of the program.")
+    type: bodies.Word | None = omittable("Type of the program.")
+    version: bodies.Word | None = omittable("Version of the program.")
     metadata: Annotated[dict[str, str], AfterValidator(_metadata)] | None = omittable(
         "Labels for people, as names with values; at most 512 bytes in total."
     )
-    relay: Word | None = omittable("Name of the relay that polls and reports for the authorizer.")
+    relay: bodies.Word | None = omittable(
+        "Name of the relay that polls and reports for the authorizer."
+    )
     proof: RegistrationProof = Field(
         description="Proof of possession of the authorizer's private key."
     )
@@ -227,7 +178,7 @@ _SIGNATURE: Final = Field(
 )
 
 
-class ReportBody(OpenBody):
+class ReportBody(bodies.OpenBody):
     """The state of an authorizer, signed by it. Unknown fields are ignored."""
 
     model_config = example(**_SIGNED)
@@ -240,37 +191,7 @@ class ReportBody(OpenBody):
         return Heartbeat(None, signed=SignedStatement(self.report, self.signature))
 
 
-class StockReport(OpenBody):
-    """The state of a stock authorizer. Unknown fields are ignored."""
-
-    model_config = example(
-        srl_version=62,
-        srl_health={"last_fetch_at": "2026-11-21T12:00:00+00:00", "last_fetch_success": True},
-    )
-
-    srl_version: Number | None = omittable("Version of the authorizer's native list.")
-    srl_health: Any = omittable(
-        "Health of the native list. Only `last_fetch_at` is read, the time of the last successful "
-        "fetch."
-    )
-
-    def beat(self) -> Heartbeat:
-        """Return the argument of the operation."""
-        if not self.srl_version:
-            return Heartbeat(None)
-        health = self.srl_health if isinstance(self.srl_health, Mapping) else {}
-        try:
-            verified_at = times.parse(str(health.get("last_fetch_at")))
-        except ValueError:
-            verified_at = None
-        return Heartbeat(
-            self.srl_version - 1,
-            verified_at=verified_at,
-            max_staleness_seconds=STALE_AFTER_SECONDS,
-        )
-
-
-class RelayedReport(StockReport):
+class RelayedReport(bodies.StockReport):
     """The state of an authorizer behind a relay: `report`, or the members of a stock authorizer.
 
     Unknown fields are ignored.
@@ -296,7 +217,7 @@ class RelayedReport(StockReport):
         return Heartbeat(None, seen_at=self.seen_at, signed=signed)
 
 
-class SendReports(OpenBody):
+class SendReports(bodies.OpenBody):
     """Reports of the authorizers behind a relay. Unknown fields are ignored."""
 
     model_config = example(
@@ -304,7 +225,7 @@ class SendReports(OpenBody):
         reports=[{"id": sample(AUTHORIZER), **_SIGNED}],
     )
 
-    relay: Word = Field(description="Name of the relay.")
+    relay: bodies.Word = Field(description="Name of the relay.")
     reports: Annotated[
         list[RelayedReport], Field(min_length=1, max_length=REPORTS_MAX), AfterValidator(_each_once)
     ] = Field(description="Reports of 1 to 100 different authorizers.")
@@ -314,43 +235,7 @@ class SendReports(OpenBody):
         return {each.id: each.beat() for each in self.reports}
 
 
-class Pace(RecordBody):
-    """When authorizers report."""
-
-    report_after_seconds: int = attribute(
-        "numbers.report_after_seconds",
-        "Number of seconds after which to send the next heartbeat if nothing changes.",
-        minimum=1,
-    )
-    jitter_seconds: int = attribute(
-        "numbers.jitter_seconds",
-        "Maximum random delay of the report after each advance, in seconds.",
-        minimum=0,
-    )
-
-
-class RegisteredAuthorizer(Pace):
-    """A registered authorizer."""
-
-    model_config = example(
-        id=sample(AUTHORIZER),
-        key_verified=True,
-        last_number=0,
-        report_after_seconds=300,
-        jitter_seconds=0,
-    )
-
-    id: AuthorizerId = Field(validation_alias=AliasPath("authorizer", "id"))
-    key_verified: bool = attribute(
-        "authorizer.key_verified", "Whether only signed reports are accepted."
-    )
-    last_number: int = attribute(
-        "authorizer.number",
-        "Number of the last signed report. Later reports must have higher numbers.",
-    )
-
-
-class HeartbeatResponse(Pace):
+class HeartbeatResponse(bodies.Pace):
     """The response to a heartbeat."""
 
     model_config = example(
@@ -361,9 +246,9 @@ class HeartbeatResponse(Pace):
         jitter_seconds=0,
     )
 
-    status: ReportedStatus
-    feed_sequence: FeedSequence
-    srl_version: NativeVersion
+    status: bodies.ReportedStatus
+    feed_sequence: bodies.FeedSequence
+    srl_version: bodies.NativeVersion
 
 
 class ReportResult(ResponseBody):
@@ -371,7 +256,7 @@ class ReportResult(ResponseBody):
 
     model_config = example(id=sample(AUTHORIZER), status="refused", reason="signature")
 
-    id: AuthorizerId
+    id: bodies.AuthorizerId
     status: HeartbeatOutcome = field(
         "`ok`: accepted. `equivocation`: accepted, but the authorizer reported entries that this "
         "service did not publish. `not_found`: the authorizer is not registered by the caller, or "
@@ -389,7 +274,7 @@ class ReportResult(ResponseBody):
         return cls(id=authorizer_id, status=outcome, reason=None)
 
 
-class ReportsResponse(Pace):
+class ReportsResponse(bodies.Pace):
     """The response to the reports of a relay."""
 
     model_config = example(
@@ -401,8 +286,8 @@ class ReportsResponse(Pace):
     )
 
     results: list[ReportResult] = field("One result per report, in the order of the request.")
-    feed_sequence: FeedSequence
-    srl_version: NativeVersion
+    feed_sequence: bodies.FeedSequence
+    srl_version: bodies.NativeVersion
 
     @classmethod
     def of_reports(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
@@ -416,7 +301,7 @@ class AuthorizerBody(RecordBody):
 
     model_config = example(**_AUTHORIZER)
 
-    id: AuthorizerId
+    id: bodies.AuthorizerId
     name: str = field("Name from the registration.")
     type: OrNull = field("Type of the program; null if not reported.")
     version: OrNull = attribute("program_version", "Version of the program; null if not reported.")
@@ -571,7 +456,7 @@ class FleetSummaryBody(RecordBody):
         fail_open=1,
         without_cutoffs=0,
         next_change_at="2026-11-21T12:01:31Z",
-        unregistered=[UNREGISTERED],
+        unregistered=[bodies.UNREGISTERED],
     )
 
     sequence: int | None = field("Sequence of the newest feed entry; null if there is none.")
@@ -593,4 +478,4 @@ class FleetSummaryBody(RecordBody):
         "Time at which the next authorizer changes from `unknown` to `fail_closed` without a "
         "report; null if none will."
     )
-    unregistered: UnregisteredClients
+    unregistered: bodies.UnregisteredClients

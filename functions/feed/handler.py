@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer.formats.wire import NUMBER_MAX
+from shared.capabilities import INSTALLED, POLL_SECONDS_MIN
 from shared.errors import NotFound, Unavailable
 from shared.model.feed import FeedHead, head_address
 from shared.model.lists.head import CACHE_CONTROL
 from shared.model.rate_limit import BucketPurpose
 from shared.operations.changes import feed
-from shared.operations.fleet import authorizers
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches, responses
@@ -54,14 +54,14 @@ class PollAdvice:
         authorizers cannot be read, the last value is used, because a poll must not fail.
         """
         if request.max_wait_seconds:
-            return authorizers.POLL_SECONDS_MIN
+            return POLL_SECONDS_MIN
         tenant_id, now = request.caller.tenant_id, request.ports.now()
         advice = self._cached.get(tenant_id)
         if advice is None or not advice.at <= now < advice.at + _CACHED_FOR:
             try:
-                seconds = request.run(authorizers.poll_seconds)
+                seconds = INSTALLED.poll_seconds(request.ports, tenant_id)
             except Unavailable:
-                seconds = advice.seconds if advice else authorizers.POLL_SECONDS_MIN
+                seconds = advice.seconds if advice else POLL_SECONDS_MIN
             self._cached[tenant_id] = advice = _Advice(seconds, now)
             if len(self._cached) > _TENANTS_MAX:
                 self._cached.popitem(last=False)

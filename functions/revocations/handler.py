@@ -5,14 +5,6 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
-from functions.revocations.change_schemas import (
-    ChangeBody,
-    ChangeId,
-    ChangeList,
-    ChangesQuery,
-    RevocationPropagation,
-    Wait,
-)
 from functions.revocations.schemas import (
     CheckQuery,
     CheckRevocations,
@@ -31,13 +23,12 @@ from shared.capabilities import INSTALLED
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocations
-from shared.operations.fleet import changes, propagation
 from shared.web.app import create_app, lambda_handler
 from shared.web.bodies import BATCH_BODY_MAX
 from shared.web.fields import Reason, RevocationId
 from shared.web.paging import CursorCodec
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.work import ProvisionalResponse, WorkKind
+from shared.web.work import WorkKind
 
 routes = router("Revocations")
 
@@ -161,76 +152,6 @@ async def get_revocation(
     """
     record, reach = request.run(revocations.get, revocation_id=revocation_id)
     return RevocationWithPublication.following(record, reach)
-
-
-@routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
-@serves(propagation.progress_of, raises=(NotFound,))
-async def get_revocation_propagation(
-    request: ApiRequest, revocation_id: OneRevocation, query: Wait
-) -> Response:
-    """Prove that every registered authorizer refuses the warrant.
-
-    An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry.
-    It is *fail_closed* if it did not report the entry, and its state without the entry exceeds its
-    staleness limit. It then refuses every request. `is_complete` means that no authorizer is
-    *unknown*. With `wait`, the service delays a response that is not complete.
-
-    The proof relies on the entries and staleness limits that authorizers report, which the service
-    cannot verify. It assumes that the clocks of the service differ by less than a minute. It covers
-    the registered authorizers only.
-
-    404: there is no such revocation, or it was deleted.
-    """
-    progress = request.run(propagation.progress_of, revocation_id=revocation_id)
-    body = RevocationPropagation.of(progress).model_dump_json()
-    # The response is final if the warrant has expired.
-    is_last = progress.propagation.is_complete or progress.traced.ended_at is not None
-    return _answer(request, body, query.wait, is_last=is_last)
-
-
-def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
-    """Return the response, delayed if a later one may be better (FLEET-14)."""
-    seconds = min(wait, request.max_wait_seconds)
-    if is_last or not seconds:
-        return Response(body, media_type="application/json")
-    return ProvisionalResponse(body, seconds=seconds, media_type="application/json")
-
-
-@routes.get("/v1/changes")
-@serves(changes.page)
-async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
-    """List changes.
-
-    A change is a revocation of a warrant, a batch, a signing key, an API key or an SRL signer. The
-    newest change comes first, in the order of the audit log. Each call of a batch is one change. A
-    page may have fewer changes than `limit`, although more follow. In this case, `cursor` is not
-    null.
-    """
-    filters = query.filters(request.ports.now())
-    listed = query.model_dump_json(exclude={"limit", "cursor"})
-    pages = CursorCodec(request.caller, query.cursor, f"changes?{listed}")
-    page = request.run(changes.page, filters=filters, before=pages.position, limit=query.limit)
-    return ChangeList.of(page, pages)
-
-
-@routes.get("/v1/changes/{id}", response_model=ChangeBody)
-@serves(changes.of_change, raises=(NotFound,))
-async def get_change(
-    request: ApiRequest, change_id: Annotated[ChangeId, Path(alias="id")], query: Wait
-) -> Response:
-    """Get a change, and the authorizers that are known to enforce it.
-
-    The states and `is_complete` are the same as in the proof of propagation, for the feed entry
-    that completes the change. With `wait`, the service delays a response that is not complete. If a
-    warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and no
-    authorizer has the state `enforced`.
-
-    404: there is no such change.
-    """
-    progress = request.run(changes.of_change, change_id=change_id)
-    body = ChangeBody.following(progress).model_dump_json()
-    is_last = progress.is_complete or progress.feed is None or progress.unrevoked_at is not None
-    return _answer(request, body, query.wait, is_last=is_last)
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)

@@ -2,17 +2,14 @@
 
 from typing import final
 
-from shared.capabilities import Capability, RouteTable, nothing
+from shared.capabilities import RoutesOnly, RouteTable
 
 
 @final
-class Search(Capability):
+class Search(RoutesOnly):
     """Search across warrants, keys, accounts and the audit log."""
 
     name = "search"
-    recovery_steps = restore_checks = consistency_checks = nothing
-    wrapped_kinds = trusted_signers = protected_effects = nothing
-    doctor_checks = schedule_steps = nothing
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of revocations."""

@@ -11,14 +11,15 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
+from functions.authorizers import operations as authorizers
+from functions.authorizers import records as authorizer_model
+from functions.authorizers.records import Authorizer
+from functions.changes.records import RecordedChange
 from shared.model import api_keys as api_key_model
 from shared.model import revocation_batches, revocations, service_accounts, signing_keys, warrants
 from shared.model.api_keys import ApiKey
 from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
-from shared.model.changes import RecordedChange
-from shared.model.fleet import authorizers as authorizer_model
-from shared.model.fleet.authorizers import Authorizer
 from shared.model.identifiers import (
     API_KEY,
     AUDIT_ENTRY,
@@ -45,7 +46,6 @@ from shared.operations.base.paging import merge_partitions
 from shared.operations.changes import revocation_search
 from shared.operations.changes import revocations as revoked
 from shared.operations.changes import signing_keys as keys
-from shared.operations.fleet import authorizers
 from shared.ports import Ports
 
 # How many of the newest records of each kind are searched for a name.

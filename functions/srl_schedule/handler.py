@@ -10,7 +10,6 @@ from shared import logs, wiring
 from shared.capabilities import INSTALLED
 from shared.errors import DataCorrupt
 from shared.operations.access import unused_keys
-from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, schedule, unpublished
 from shared.ports import Ports
 
@@ -48,8 +47,9 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
         figures = {"FeedsLagging": backlog.late}
         fields = logs.fields(seconds=backlog.oldest_seconds, metrics=figures)
         _log.error("unpublished", extra=fields)
-    if propagation.is_due(ports.now()):
-        _count_authorizers(ports)
+    if schedule.is_survey_due(ports.now()):
+        for step in (step for each in INSTALLED for step in each.schedule_steps()):
+            step(ports)
     # Once an hour per tenant. A stage without such keys does not pay for the metric.
     for (kind, days), number in expiring.announce_due(ports).items():
         figures, by = {"CredentialsExpiring": number}, {"Kind": kind.value, "Within": f"{days}d"}
@@ -69,14 +69,3 @@ def _report_age(ports: Ports) -> None:
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()
         _log.info("age", extra=logs.fields(metrics={"SrlAgeSeconds": age}))
-
-
-def _count_authorizers(ports: Ports) -> None:
-    """Log the number of unknown authorizers, and run the steps of all capabilities."""
-    survey = propagation.survey(ports)
-    # A stage without authorizers does not pay for the metric.
-    if survey is not None:
-        _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": survey.unknown}))
-        stale.announce_all(ports, survey.settled)
-    for step in (step for each in INSTALLED for step in each.schedule_steps()):
-        step(ports)

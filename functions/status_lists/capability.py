@@ -25,7 +25,8 @@ class StatusLists(Capability):
 
     name = "status_lists"
     # A list has no counters.
-    consistency_checks = restore_checks = doctor_checks = schedule_steps = nothing
+    consistency_checks = nothing
+    restore_checks = doctor_checks = failover_steps = schedule_steps = nothing
 
     def recovery_steps(self) -> RecoverySteps:
         """Return the step that closes each list, so that no entry is allocated twice (TOKEN-6)."""

@@ -22,7 +22,7 @@ class AuditTransparency(Capability):
     """A Merkle tree over the audit entries, its signed checkpoints, and their witnesses."""
 
     name = "transparency_log"
-    restore_checks = consistency_checks = nothing
+    restore_checks = failover_steps = consistency_checks = nothing
     trusted_signers = protected_effects = schedule_steps = nothing
 
     @property

@@ -15,7 +15,7 @@ class Trust(Capability):
 
     name = "trust"
     # A document or a bundle has no secrets, and no records that could contradict each other.
-    consistency_checks = wrapped_kinds = nothing
+    failover_steps = consistency_checks = wrapped_kinds = nothing
     trusted_signers = protected_effects = nothing
 
     def recovery_steps(self) -> RecoverySteps:

@@ -24,8 +24,6 @@ from shared.authorizer.formats.wire import FeedPosition
 from shared.capabilities import INSTALLED
 from shared.model import times
 from shared.model.feed import FeedHead
-from shared.model.fleet import native
-from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import SrlSignerStatus
 from shared.model.tenants import TenantSettings
 from shared.operations.base import tenants
@@ -178,11 +176,10 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
         partial(signers.read_standby, ports, tenant_id),
         partial(signers.read_unarchived, ports, tenant_id),
     )
-    of_native = native.signer_address(tenant_id)
     added = [signer for each in INSTALLED for signer in each.trusted_signers()]
     addresses = [each.address(tenant_id) for each in added]
     stored, auditors = ports.gather(
-        partial(ports.store.get_many, [of_native, *addresses]),
+        partial(ports.store.get_many, addresses),
         partial(INSTALLED.log.signers, ports, tenant_id),
     )
     now = ports.now()
@@ -190,8 +187,6 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
     needed = {each.public_bytes: KeyUse.LISTS for each in of_lists}
     needed |= {each.public_bytes: KeyUse.LOG for each in auditors if each.signs(now)}
-    if of_native in stored:
-        needed[NativeSigner.from_item(stored[of_native]).public_bytes] = KeyUse.NATIVE
     for address, signer in zip(addresses, added, strict=True):
         if address in stored:
             needed[signer.public_key(stored[address])] = signer.use

@@ -18,7 +18,8 @@ class Webhooks(Capability):
     recovery_steps = nothing
     # Receivers share the secret.
     trusted_signers = nothing
-    protected_effects = restore_checks = doctor_checks = schedule_steps = nothing
+    protected_effects = nothing
+    restore_checks = doctor_checks = failover_steps = schedule_steps = nothing
 
     def consistency_checks(self) -> Sequence[Check]:
         """Return the check of the number of webhooks."""

@@ -5,7 +5,6 @@ from typing import Final
 from functions.api_keys import handler as api_keys
 from functions.audit_log import export as audit_export
 from functions.audit_log import handler as audit_log
-from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
 from functions.feed import handler as feed
 from functions.identities import handler as identities
@@ -29,7 +28,7 @@ ROUTERS: Final = (
     revocations.routes,
     *INSTALLED.routers("revocations"),
     authorizers.routes,
-    stock_authorizers.routes,
+    *INSTALLED.routers("authorizers"),
     trust.routes,
     api_keys.routes,
     signing_keys.routes,

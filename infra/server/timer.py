@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from functions.authorizers import propagation, stale
 from infra.server.duties import RequestedDuty
 from shared import logs
 from shared.operations.access import unused_keys
-from shared.operations.fleet import propagation, stale
-from shared.operations.lists import expiring, publication
+from shared.operations.lists import expiring, publication, schedule
 from shared.ports import Ports
 from shared.ports.one_machine import ExpiringStore, LocalBlobs
 
@@ -117,7 +117,7 @@ class Scheduler(RequestedDuty):
         expiring.run_due(self._ports, unused_keys.revoke_unused)
 
     def _announce_stale(self) -> None:
-        if not propagation.is_due(self._ports.now()):
+        if not schedule.is_survey_due(self._ports.now()):
             return
         survey = propagation.survey(self._ports)
         if survey is not None:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from shared.authorizer.formats.trust import KeyUse, LogAnchor
 from shared.capabilities.finding import DoctorCheck, LongDoctorCheck
@@ -25,6 +25,9 @@ from shared.model.seeds import WrappedKeyRecord
 from shared.model.tenants import TenantSettings
 from shared.ports import Ports
 from shared.ports.store import Put
+
+# Seconds between two polls of the feed, unless a capability requires more.
+POLL_SECONDS_MIN: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
 RecoveryPhase: TypeAlias = Literal["started", "restored", "publishing", "published", "recorded"]
 RecoverySteps: TypeAlias = Sequence[tuple[RecoveryPhase, RecoveryStep]]
 
-# A step of the schedule for all tenants.
+# A step for a tenant of a copy, and a step of the schedule for all tenants.
+FailoverStep: TypeAlias = Callable[[Ports, str], None]
 ScheduleStep: TypeAlias = Callable[[Ports], None]
 
 
@@ -185,20 +189,24 @@ class Capability(ABC):
         """Return the checks of a tenant's records. They run after the checks of the core."""
 
     @abstractmethod
+    def doctor_checks(self) -> Sequence[DoctorCheck]:
+        """Return the checks of a tenant that the doctor adds to its own."""
+
+    @abstractmethod
+    def failover_steps(self) -> Sequence[FailoverStep]:
+        """Return the repairs of a tenant's records in a copy, before its recovery (OPS-24)."""
+
+    @abstractmethod
+    def schedule_steps(self) -> Sequence[ScheduleStep]:
+        """Return the work of the function `srl_schedule`, every five minutes."""
+
+    @abstractmethod
     def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kinds of items with wrapped secrets: the end of the partition key."""
 
     @abstractmethod
     def trusted_signers(self) -> Sequence[TrustedSigner]:
         """Return the keys that trust documents name."""
-
-    @abstractmethod
-    def doctor_checks(self) -> Sequence[DoctorCheck]:
-        """Return the checks of a tenant that the doctor adds to its own."""
-
-    @abstractmethod
-    def schedule_steps(self) -> Sequence[ScheduleStep]:
-        """Return the work of the function `srl_schedule`, every five minutes."""
 
     @abstractmethod
     def protected_effects(self) -> Sequence[ProtectedEffect]:
@@ -233,12 +241,24 @@ class Capability(ABC):
         """Return the members that it adds to the next SRL state of a tenant, by name."""
         return {}
 
+    def poll_seconds(self, _ports: Ports, _tenant_id: str, /) -> int:
+        """Return how many seconds a client should at least wait between two polls of the feed."""
+        return POLL_SECONDS_MIN
+
     def routers(self, function: str) -> Sequence[RouteTable]:  # noqa: ARG002
         """Return the routes that an endpoint group of the core serves for this capability.
 
         `function` is the folder of the group. A capability with a handler of its own has none.
         """
         return ()
+
+
+class RoutesOnly(Capability):
+    """A capability that has no records of its own, and adds only routes."""
+
+    recovery_steps = restore_checks = failover_steps = schedule_steps = nothing
+    consistency_checks = doctor_checks = nothing
+    wrapped_kinds = trusted_signers = protected_effects = nothing
 
 
 class Capabilities:
@@ -279,6 +299,10 @@ class Capabilities:
         """Name the documents of all capabilities in the feed head; return whether it changed."""
         publishers = [publish for each in self for publish in each.feed_references()]
         return True in [publish(ports, seeds, tenant_id) for publish in publishers]
+
+    def poll_seconds(self, ports: Ports, tenant_id: str) -> int:
+        """Return how many seconds a client should wait between two polls of the feed."""
+        return max(each.poll_seconds(ports, tenant_id) for each in self)
 
     def routers(self, function: str) -> list[RouteTable]:
         """Return the routes of all capabilities that the function of an endpoint group serves."""

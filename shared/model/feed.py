@@ -3,7 +3,7 @@
 The wire format is `shared.authorizer.formats.wire`, which feed clients use too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -164,6 +164,19 @@ class FeedHead(Record):
     def covered_at(self) -> datetime | None:
         """All changes acknowledged before this time are in the feed. None if unknown."""
         return _moment(self.covered_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedEntry:
+    """The first feed entry that makes clients refuse a warrant.
+
+    `chains` has the chain hash (32 bytes) at each entry from this one on, or is empty if not
+    stored.
+    """
+
+    sequence: int
+    issued_at: datetime
+    chains: Mapping[int, bytes]
 
 
 def milliseconds(moment: datetime | None) -> int:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from shared.model.fleet.authorizers import REGISTERED_MAX, REGISTERED_MAX_DEFAULT
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.records import SPARSE, Record
@@ -31,7 +30,8 @@ PERSON_ADMIN_KEY_MAX_DAYS: Final = 90
 UNUSED_KEY_DAYS_MIN: Final = 7
 UNUSED_KEY_DAYS_MAX: Final = 3650
 AUTHORIZERS_MAX_MIN: Final = 1
-AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
+AUTHORIZERS_MAX_MAX: Final = 20_000
+AUTHORIZERS_MAX_DEFAULT: Final = 200
 
 _BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal", "trust", "status")
 
@@ -70,7 +70,7 @@ class TenantSettings(Record):
     feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
     srl_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
     delete_after: datetime | None = None
-    max_authorizers: int = REGISTERED_MAX_DEFAULT
+    max_authorizers: int = AUTHORIZERS_MAX_DEFAULT
     unrevoke_policy: UnrevokePolicy = UnrevokePolicy.OWN
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
     unused_key_days: int = 0

@@ -6,15 +6,13 @@ to a check on one machine with 4,000 revocations, 1,000 authorizers and 20,000 a
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from starlette.datastructures import QueryParams
 
 from shared.model import times
 from shared.model.audit.audit_log import EntryFilters
-from shared.model.fleet import authorizers as model
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX
-from shared.operations.fleet import registrations
 from shared.ports import Ports
 
 # The maximum cost of a request, so that a full bucket always suffices.
@@ -25,7 +23,7 @@ _BYTES_A_TOKEN: Final = 16 * 1024
 _ROWS_A_TOKEN: Final = 10
 _PAGE: Final = 50
 _DIGITS_MAX: Final = 3
-_AUTHORIZERS_A_TOKEN: Final = 30
+_RECORDS_A_TOKEN: Final = 30
 _DAYS_A_TOKEN: Final = 60
 # The audit log has no older entries, so no longer window is read.
 _DAYS_MAX: Final = AUDIT_RETENTION_DAYS_MAX
@@ -37,28 +35,29 @@ _OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - _UNSEARCHED 
 
 
 class EndpointCost(NamedTuple):
-    """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has a `searched` parameter.
+    """The tokens of an endpoint: `flat`, and `SEARCH` if the query has a `searched` parameter.
 
     The request costs one more token per `a_token` entries in the body members `entries`, where ""
-    is the body itself. `by_fleet`: the endpoint reads the registered authorizers. `fleet_for`: it
-    reads them only if the query has this parameter. `by_window`: it reads each part of the window
-    from `from` to `to`.
+    is the body itself. `records` counts the records of a tenant that the endpoint reads, or that it
+    reads only if the query has the parameter `records_for`. `by_window`: it reads each part of the
+    window from `from` to `to`.
     """
 
     flat: int = 0
     searched: frozenset[str] = frozenset()
     entries: tuple[str, ...] = ()
     a_token: int = 1
-    by_fleet: bool = False
-    fleet_for: str = ""
+    records: Callable[[Ports, str], int] | None = None
+    records_for: str = ""
     by_window: bool = False
 
 
-_SEARCH: Final = 30
+SEARCH: Final = 30
 # A page that reads up to 1,000 records and returns a part of them.
 _FILTERED: Final = 10
 
-# By the name of the endpoint. All other endpoints cost only their body and their page.
+# By the name of the endpoint. All other endpoints cost only their body and their page, unless they
+# are marked by `charges`.
 COSTS: Final[Mapping[str, EndpointCost]] = {
     "check_revocations": EndpointCost(entries=("warrant_ids",), a_token=25),
     "batch_revocations": EndpointCost(entries=("warrant_ids", "revocation_ids"), a_token=10),
@@ -70,35 +69,27 @@ COSTS: Final[Mapping[str, EndpointCost]] = {
     "apply_unrevoke_manifest_part": EndpointCost(flat=50),
     "count_revocations": EndpointCost(flat=1),
     "list_revocations": EndpointCost(searched=_OF_REVOCATIONS),
-    "get_revocation_propagation": EndpointCost(by_fleet=True),
-    "get_change": EndpointCost(by_fleet=True),
-    "list_changes": EndpointCost(flat=_SEARCH, by_window=True),
-    "search": EndpointCost(flat=_SEARCH),
+    "search": EndpointCost(flat=SEARCH),
     "list_sessions": EndpointCost(flat=_FILTERED),
     "list_approvals": EndpointCost(flat=_FILTERED),
     "list_signing_keys": EndpointCost(searched=_OF_KEYS),
-    "get_authorizer_summary": EndpointCost(by_fleet=True),
-    "list_authorizers": EndpointCost(fleet_for="changed_since"),
-    "send_reports": EndpointCost(entries=("reports",)),
-    "count_stock_events": EndpointCost(entries=("",), a_token=10),
-    "remove_authorizers_of_owner": EndpointCost(flat=100),
     "list_audit_log": EndpointCost(searched=_OF_ENTRIES, by_window=True),
     "export_audit_log": EndpointCost(flat=250),
     "get_audit_entry_proof": EndpointCost(flat=5),
 }
-_USUAL: Final = EndpointCost()
+USUAL: Final = EndpointCost()
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
 
 
-class CostedRequest(NamedTuple):
-    """The parts of a request that determine its cost.
+def charges(cost: EndpointCost) -> Callable[[Endpoint], Endpoint]:
+    """Mark an endpoint of a capability with its cost."""
 
-    `parameters` are the query parameters of the endpoint.
-    """
+    def mark(endpoint: Endpoint) -> Endpoint:
+        vars(endpoint)["cost"] = cost
+        return endpoint
 
-    endpoint: str
-    body: object
-    query: QueryParams
-    parameters: set[str]
+    return mark
 
 
 def of_body(raw: bytes) -> int:
@@ -106,29 +97,19 @@ def of_body(raw: bytes) -> int:
     return max(len(raw) - 1, 0) // _BYTES_A_TOKEN
 
 
-def of_request(request: CostedRequest, *, now: datetime, fleet: Callable[[], int]) -> int:
-    """Return the cost of a request except for its body.
-
-    `fleet` returns the number of authorizers.
-    """
-    cost = COSTS.get(request.endpoint, _USUAL)
-    tokens = cost.flat
-    if not cost.searched.isdisjoint(request.query.keys()):
-        tokens += _SEARCH
-    tokens += sum(_length(request.body, each) for each in cost.entries) // cost.a_token
-    if "limit" in request.parameters:
-        tokens += _rows(request.query) // _ROWS_A_TOKEN
-    if cost.by_fleet or cost.fleet_for in request.query:
-        tokens += fleet() // _AUTHORIZERS_A_TOKEN
+def of_request(
+    cost: EndpointCost, body: object, query: QueryParams, ports: Ports, tenant_id: str
+) -> int:
+    """Return the cost of a request except for parsing its body. The query has only known names."""
+    now, tokens = ports.now(), cost.flat + _rows(query) // _ROWS_A_TOKEN
+    if not cost.searched.isdisjoint(query.keys()):
+        tokens += SEARCH
+    tokens += sum(_length(body, each) for each in cost.entries) // cost.a_token
+    if cost.records and (not cost.records_for or cost.records_for in query):
+        tokens += cost.records(ports, tenant_id) // _RECORDS_A_TOKEN
     if cost.by_window:
-        tokens += _days(request.query, now) // _DAYS_A_TOKEN
+        tokens += _days(query, now) // _DAYS_A_TOKEN
     return min(tokens, COST_MAX)
-
-
-def fleet(ports: Ports, tenant_id: str) -> int:
-    """Return the number of registered authorizers."""
-    numbers = registrations.parse_counts(ports.store.get(model.registered_address(tenant_id)))
-    return max(numbers.count, 0)
 
 
 def _days(query: QueryParams, now: datetime) -> int:

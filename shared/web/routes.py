@@ -34,7 +34,6 @@ from shared.ports import Ports
 from shared.web import approvals, bodies, costs
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
-from shared.web.costs import CostedRequest
 from shared.web.work import (
     LongPollResponse,
     ProvisionalResponse,
@@ -200,6 +199,7 @@ class ApiRoute(APIRoute):
         if self.serving.is_protected:
             options["responses"] = (options.get("responses") or {}) | {202: _ASKED}
         super().__init__(path, endpoint, **options)
+        self.cost = vars(endpoint).get("cost") or costs.COSTS.get(self.name, costs.USUAL)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match only if this route serves both the path and the method.
@@ -255,10 +255,8 @@ class ApiRoute(APIRoute):
             here = ApiRequest(request, call, body, once)
             _check_query(here, parameters=parameters)
             if is_first:
-                fleet = partial(costs.fleet, call.ports, call.caller.tenant_id)
-                asked = CostedRequest(self.name, body.value, request.query_params, parameters)
-                now = call.ports.now()
-                self._take(call, costs.of_request(asked, now=now, fleet=fleet))
+                asked = (self.cost, body.value, request.query_params)
+                self._take(call, costs.of_request(*asked, call.ports, call.caller.tenant_id))
             return self._build_response(here, answer)
 
         return handle

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.authorizers import propagation
+from functions.authorizers.propagation import FleetSurvey
+from functions.authorizers.propagation import survey as survey_authorizers
 from functions.srl_publication.handler import handler as publish
 from functions.srl_schedule.handler import handler
 from infra import data_folder
@@ -22,9 +25,6 @@ from shared.model.lists.schedule import OutboxMark, PublicationDeadline, warrant
 from shared.model.signing_keys import SigningKeyType
 from shared.operations.access import api_keys
 from shared.operations.changes import signing_keys
-from shared.operations.fleet import propagation
-from shared.operations.fleet.propagation import FleetSurvey
-from shared.operations.fleet.propagation import survey as survey_authorizers
 from shared.operations.lists import expiring, in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
@@ -238,8 +238,8 @@ def test_it_counts_the_unknown_authorizers(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(propagation, "SETTLED_AFTER", timedelta())
     hour = [datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in range(60)]
-    assert [each.minute for each in hour if propagation.is_due(each)] == [*range(0, 60, 5)]
-    monkeypatch.setattr(propagation, "is_due", lambda _: True)
+    assert [each.minute for each in hour if srl_schedule.is_survey_due(each)] == [*range(0, 60, 5)]
+    monkeypatch.setattr(srl_schedule, "is_survey_due", lambda _: True)
     tenant = Tenant.create(ports)
     tick()
     assert lines(caplog, "authorizers") == []
@@ -249,12 +249,12 @@ def test_it_counts_the_unknown_authorizers(
     tick()
     fleet.report("north", "south")
     tick()
-    monkeypatch.setattr(propagation, "is_due", lambda _: False)
+    monkeypatch.setattr(srl_schedule, "is_survey_due", lambda _: False)
     tick()
     counted = [metrics(line)["AuthorizersUnknown"] for line in lines(caplog, "authorizers")]
     assert counted == [(2, "Count"), (0, "Count")]
     assert tenant.actions(ports).count("authorizer.stale") == 2
-    monkeypatch.setattr(propagation, "is_due", lambda _: True)
+    monkeypatch.setattr(srl_schedule, "is_survey_due", lambda _: True)
     script = Script(before=dict.fromkeys(range(99), raises(Unavailable("down"))))
     monkeypatch.setattr(propagation, "survey", partial(_survey, scripted(ports, script)))
     received()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from functions.authorizers import propagation as operators
 from shared.model.callers import Caller
 from shared.model.revocations import Revocation
 from shared.operations.changes import revocations
-from shared.operations.fleet import propagation as operators
 from shared.operations.lists import publication
 from shared.operations.operator import onboarding
 from shared.ports import Ports

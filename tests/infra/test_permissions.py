@@ -17,7 +17,14 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.authorizers import propagation
+from functions.authorizers import records as authorizers
+from functions.authorizers.propagation import canary, watch
+from functions.authorizers.records import AuthorizerDescription
+from functions.authorizers.registering import register
+from functions.authorizers.unregistered import UnregisteredClient, unregistered_partition
 from functions.console import handler as console
+from functions.stock_authorizers import records as native
 from functions.transparency_log import head, merkle, sealing
 from functions.transparency_log.merkle import TileAddress
 from functions.trust import publishing
@@ -33,9 +40,6 @@ from shared.model.audit import audit_log
 from shared.model.callers import Caller
 from shared.model.callers import Scope as Right
 from shared.model.feed import StoredEntry
-from shared.model.fleet import authorizers, native
-from shared.model.fleet.heartbeats import AuthorizerDescription
-from shared.model.fleet.unregistered import UnregisteredClient, unregistered_partition
 from shared.model.identities.providers import ProviderUsage
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists.head import head_address
@@ -49,11 +53,8 @@ from shared.operations.access import api_keys, leaked_keys, service_accounts, te
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import SignRequest
-from shared.operations.fleet import propagation
-from shared.operations.fleet.propagation import canary, watch
-from shared.operations.fleet.registering import register
 from shared.operations.identities import sign_in, tickets
-from shared.operations.lists import decisions, expiring, in_force, publication, records
+from shared.operations.lists import decisions, expiring, in_force, publication, records, schedule
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, moving, onboarding
@@ -623,7 +624,7 @@ def _schedule(tenant: Tenant) -> None:
         tenant_settings.update(tenant.ports, tenant.operator, change=change)
         api_keys.create(long_ago, tenant.operator, name="unused", scopes=(Right.ADMIN,))
         for is_due in (False, True):
-            patched.setattr(propagation, "is_due", lambda _, is_due=is_due: is_due)
+            patched.setattr(schedule, "is_survey_due", lambda _, is_due=is_due: is_due)
             patched.setattr(expiring, "is_due", lambda _, is_due=is_due: is_due)
             assert module.handler({}, None)["queued"] == 1
 

@@ -16,13 +16,11 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Final
 
-from functions.authorizers.schemas import (
-    HeartbeatResponse,
-    Pace,
-    RegisterAuthorizer,
-    RegisteredAuthorizer,
-    ReportBody,
-)
+from functions.authorizers import operations as authorizers
+from functions.authorizers import registering
+from functions.authorizers.bodies import Pace, RegisteredAuthorizer
+from functions.authorizers.records import Heartbeat
+from functions.authorizers.schemas import HeartbeatResponse, RegisterAuthorizer, ReportBody
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer import PollPolicy, reports
 from shared.authorizer.answers import parse_answer
@@ -31,10 +29,8 @@ from shared.authorizer.reporter import IdentityKey
 from shared.authorizer.reports import ReportSchedule
 from shared.authorizer.state import FeedState, StaticVerifier, advance
 from shared.authorizer.view import ClockReading, Snapshot
-from shared.model.fleet.heartbeats import Heartbeat
 from shared.model.rate_limit import RESERVE, Bucket, microseconds
 from shared.operations.changes import feed, revocations
-from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import in_force, publication, wake
 from shared.ports import Ports
 from shared.ports.store import Check

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from functions.authorizers.heartbeats import chains_of
+from functions.authorizers.records import Heartbeat
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.model import feed
-from shared.model.fleet.heartbeats import Heartbeat
-from shared.operations.fleet.heartbeats import chains_of
 from shared.ports import Ports
 
 KEY: Final = Ed25519PrivateKey.from_private_bytes(bytes([11]) * 32)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
+from functions.authorizers import records as authorizer_model
 from functions.webhooks import records as webhook_model
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as api_key_model
@@ -15,7 +16,6 @@ from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model
 from shared.model.audit import audit_log
 from shared.model.callers import Caller, Scope
-from shared.model.fleet import authorizers as authorizer_model
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists import signers as srl_signers
 from shared.model.lists.content import Payload

@@ -5,17 +5,17 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
+from functions.authorizers import propagation, stale
+from functions.authorizers import records as fleet
 from functions.status_lists import operations as status_lists
 from functions.transparency_log import sealing
 from functions.trust import publishing
 from functions.trust.publishing import TrustOutcome
 from functions.webhooks import delivery
 from shared.model import times
-from shared.model.fleet import authorizers as fleet
 from shared.model.outbound import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.base import operation
 from shared.operations.changes import revocations
-from shared.operations.fleet import propagation, stale
 from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.ports import Ports

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
-from shared.operations.fleet import authorizers, registering
-from shared.operations.fleet.authorizers import HeartbeatAnswer
+from functions.authorizers import operations as authorizers
+from functions.authorizers import registering
+from functions.authorizers.operations import HeartbeatAnswer
+from functions.authorizers.records import AuthorizerDescription, Heartbeat
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 from tests.operations.followers import current

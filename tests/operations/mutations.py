@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from functions.authorizers import operations as authorizers
+from functions.authorizers import registering
+from functions.authorizers.records import AuthorizerDescription
 from functions.batches import operations as revocation_batches
 from functions.status_lists import operations as status_lists
 from functions.webhooks import operations as managing
 from shared.model.callers import Caller, Scope
-from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.roles import Role
@@ -19,7 +21,6 @@ from shared.model.tenants import SettingsChange
 from shared.operations.access import api_key_rotation, api_keys, service_accounts, tenant_settings
 from shared.operations.changes import key_revocation, list_signers, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
-from shared.operations.fleet import authorizers, registering
 from shared.operations.identities import (
     approvals,
     identity_providers,

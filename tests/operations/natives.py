@@ -8,7 +8,7 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from shared.operations.fleet import native_list
+from functions.stock_authorizers import operations as native_list
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from functions.authorizers import operations as authorizers
+from functions.authorizers.records import Heartbeat
 from shared.errors import RescindError, Unavailable
-from shared.model.fleet.heartbeats import Heartbeat
-from shared.operations.fleet import authorizers
 from shared.ports import Ports
 from tests.kit.endpoints import ENDPOINTS
 from tests.kit.faults import Crash, Script, broken_at, scripted

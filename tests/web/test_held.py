@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from functions.authorizers import operations as authorizers
+from functions.authorizers import registering
+from functions.authorizers.records import AuthorizerDescription, Heartbeat
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.feed import head_address
-from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
 from shared.operations.access import api_keys
 from shared.operations.changes import revocations
-from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Address, Expect, Put

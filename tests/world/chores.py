@@ -4,18 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.authorizers import operations as authorizers
+from functions.authorizers import records as authorizer_model
+from functions.authorizers import registering, registrations
+from functions.authorizers.records import AuthorizerDescription
 from functions.transparency_log import operations as sealed_log
 from functions.webhooks import operations as managing
 from functions.webhooks import records as webhook_model
-from shared.model.fleet import authorizers as authorizer_model
-from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.items import Partition
 from shared.model.signing_keys import SigningKeyType
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import SignRequest
-from shared.operations.fleet import authorizers, registering, registrations
 from shared.operations.lists import decisions, in_force, publication, records
 from shared.operations.lists.feed_writer import FeedWriter
 from shared.ports import Ports

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from functions.authorizers import propagation as registry
 from infra.cli.errors import ExitCode, option, public_keys
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from shared.errors import RescindError
@@ -14,7 +15,6 @@ from shared.model.callers import Caller
 from shared.model.deployment import SCHEMA
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
-from shared.operations.fleet import propagation as registry
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports

@@ -1,29 +1,25 @@
 """Trace the publication of a revocation in the feed and in the SRL."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from shared.authorizer.formats.wire import FeedEntry
 from shared.model import feed as feed_model
 from shared.model import times
-from shared.model.feed import FeedHead, StoredEntry
-from shared.model.fleet.propagation import PublishedEntry
+from shared.model.feed import FeedHead, PublishedEntry, StoredEntry
 from shared.model.lists.head import SrlHead
 from shared.model.lists.schedule import warrant_mark_address
 from shared.model.revocations import Revocation
 from shared.model.warrants import is_past_retention
 from shared.operations.base import tenants
-from shared.operations.lists import in_force, marks
+from shared.operations.lists import in_force
 from shared.operations.lists.verdicts import read_statuses
 from shared.ports import Ports
 
 # How many entries a trace reads, newest first: at first a few, and then the rest.
 _FEW: Final = 20
-_MOST: Final = 1_000
-# The most marks read from each partition. With more, the state of many warrants is unknown.
-_MARKS_MAX: Final = 1_000
+ENTRIES_MAX: Final = 1_000
 
 
 class PublicationStatus(NamedTuple):
@@ -34,17 +30,6 @@ class PublicationStatus(NamedTuple):
 
     feed_sequence: int | None
     srl_version: int | None
-
-
-class BatchTrace(NamedTuple):
-    """How many of `of` warrants the feed revokes, and the entry that completes them.
-
-    Warrants that were unrevoked or are past retention do not count.
-    """
-
-    published: PublishedEntry | None
-    told: int
-    of: int
 
 
 class RevocationTrace(NamedTuple):
@@ -99,7 +84,7 @@ def _first_covering(
     """
     since = record.created_at - times.CLOCK_TOLERANCE
     found, oldest, chains = None, None, dict[int, bytes]()
-    for stored in _read_newest_entries(ports, tenant_id, _FEW, _MOST - _FEW):
+    for stored in read_newest_entries(ports, tenant_id, _FEW, ENTRIES_MAX - _FEW):
         entry, _ = stored.decode()
         # No older entry concerns the revocation.
         if stored.issued_at < since or record.warrant_id in entry.removed:
@@ -116,80 +101,6 @@ def _first_covering(
     return found and replace(found, chains={**chains, **latest_entry(newest).chains})
 
 
-def trace_batch(
-    ports: Ports, tenant_id: str, warrant_ids: Collection[str], since: datetime
-) -> BatchTrace:
-    """Return how far the revocations of these warrants are published; they began at `since`.
-
-    Reads every entry, since several entries may concern the same warrant. Raises `DataCorrupt`,
-    `Unavailable`.
-    """
-    (marked, are_all), found, settings = ports.gather(
-        lambda: marks.read_warrant_marks(ports, tenant_id, limit=_MARKS_MAX),
-        lambda: read_statuses(ports, tenant_id, warrant_ids),
-        lambda: tenants.settings(ports, tenant_id),
-    )
-    now, ttl = ports.now(), settings.srl_ttl
-    wanted = {
-        name
-        for name, each in found.items()
-        if each.revoked and not is_past_retention(each.ends_at, now, ttl=ttl)
-    }
-    waiting = {address.sk for address in marked} if are_all else wanted
-    newest = in_force.read_feed_head(ports, tenant_id)
-    if newest is None or not wanted:
-        return BatchTrace(None, 0, len(wanted))
-    open_, first, moments = wanted - waiting, dict[str, int](), dict[int, datetime]()
-    last = latest_entry(newest)
-    chains, oldest = dict(last.chains), last.sequence
-    moments[last.sequence] = last.issued_at
-    for stored in _read_newest_entries(ports, tenant_id, _MOST):
-        if stored.issued_at < since - times.CLOCK_TOLERANCE:
-            break
-        entry, _ = stored.decode()
-        oldest = entry.sequence
-        moments[oldest], chains[oldest] = stored.issued_at, chains.get(oldest, stored.chain)
-        open_.difference_update(entry.removed)
-        first.update(dict.fromkeys(open_.intersection(entry.revoked), oldest))
-        if entry.is_break:
-            first |= dict.fromkeys(open_.difference(first), oldest)
-    else:
-        first |= dict.fromkeys(open_.difference(first), oldest)
-    if len(first) < len(wanted):
-        return BatchTrace(None, len(first), len(wanted))
-    sequence = max(first.values())
-    return BatchTrace(PublishedEntry(sequence, moments[sequence], chains), len(first), len(wanted))
-
-
-def first_covering_entry(
-    ports: Ports,
-    tenant_id: str,
-    newest: FeedHead | None,
-    since: datetime,
-    states: Callable[[StoredEntry, FeedEntry], Collection[str]],
-) -> PublishedEntry | None:
-    """Return the entry since `since` that completes a change in the feed, or None.
-
-    `newest` is the feed head. `states` returns the parts of the change that an entry contains.
-    Raises `DataCorrupt`, `Unavailable`.
-    """
-    if newest is None:
-        return None
-    chains, moments = dict(latest_entry(newest).chains), dict[int, datetime]()
-    first = dict[str, int]()
-    for stored in _read_newest_entries(ports, tenant_id, _MOST):
-        if stored.issued_at < since - times.CLOCK_TOLERANCE:
-            break
-        entry, _ = stored.decode()
-        chains[entry.sequence] = chains.get(entry.sequence, stored.chain)
-        moments[entry.sequence] = stored.issued_at
-        first |= dict.fromkeys(states(stored, entry), entry.sequence)
-    if not first:
-        return None
-    sequence = max(first.values())
-    return PublishedEntry(sequence, moments[sequence], chains)
-
-
 def first_covering_srl(ports: Ports, tenant_id: str, sequence: int) -> SrlHead | None:
     """Return the first SRL that covers the sequence, or None.
 
@@ -200,7 +111,7 @@ def first_covering_srl(ports: Ports, tenant_id: str, sequence: int) -> SrlHead |
     return min(covers, key=lambda each: each.version, default=None)
 
 
-def _read_newest_entries(ports: Ports, tenant_id: str, *sizes: int) -> Iterator[StoredEntry]:
+def read_newest_entries(ports: Ports, tenant_id: str, *sizes: int) -> Iterator[StoredEntry]:
     """Read the newest entries of the feed, newest first, with a query for each of the sizes."""
     partition, before = feed_model.feed_partition(tenant_id), feed_model.HEAD
     for size in sizes:
@@ -219,22 +130,3 @@ def latest_entry(newest: FeedHead) -> PublishedEntry:
     issued_at = datetime.fromtimestamp(at, UTC) if at else head.issued_at
     chains = {head.base.sequence: head.base.chain, head.sequence: head.chain}
     return PublishedEntry(head.sequence, issued_at, chains)
-
-
-def newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> PublishedEntry | None:
-    """Return the newest entry published before `moment`, or None.
-
-    Returns the oldest entry that was read if more entries are newer. Raises `DataCorrupt`,
-    `Unavailable`.
-    """
-    last = latest_entry(newest)
-    if last.issued_at < moment:
-        return last
-    partition, chains = feed_model.feed_partition(newest.signed_head.tenant_id), dict(last.chains)
-    rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
-    for read, row in enumerate(rows, 1):
-        stored, sequence = StoredEntry.from_item(row.item), int(row.sk)
-        chains[sequence] = chains.get(sequence, stored.chain)
-        if stored.issued_at < moment or read == _MOST:
-            return PublishedEntry(sequence, stored.issued_at, chains)
-    return None

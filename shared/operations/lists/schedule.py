@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from typing import Final
 
 from shared.errors import DataCorrupt
 from shared.model import times
@@ -16,6 +17,9 @@ from shared.model.lists.schedule import PublicationDeadline
 from shared.operations.base import tenants
 from shared.operations.lists import marks
 from shared.ports import Ports
+
+# The minutes between two surveys of all tenants by the scheduler.
+_SURVEYED_EVERY: Final = 5
 
 _log = logging.getLogger(__name__)
 
@@ -77,3 +81,8 @@ def parse_deadline(entry: ItemRow) -> PublicationDeadline | None:
     except DataCorrupt:
         _log.exception("cannot read the publication deadline %s", entry.sk)
         return None
+
+
+def is_survey_due(now: datetime) -> bool:
+    """Return whether a scheduler run in this minute surveys all tenants."""
+    return now.minute % _SURVEYED_EVERY == 0

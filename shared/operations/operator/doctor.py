@@ -18,7 +18,6 @@ from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import DirectoryEntry
 from shared.operations.base import seals, tenants
-from shared.operations.fleet import propagation, unregistered
 from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
@@ -27,14 +26,10 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import ConfigurableStore, Delete, Expect, Put
 
-# How many lagging authorizers of a tenant are named.
-_LAGGING_SHOWN: Final = 10
-
 # How many expiring keys of a tenant are named.
 _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
-_FLEET: Final = "docs/authorizers.md#lagging-authorizers"
 _OTHER_TABLES: Final = "docs/restore.md#other-stores"
 _GUIDE: Final = "restore the data (docs/restore.md)"
 
@@ -169,7 +164,6 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
         _check_feed,
         _check_srl_signer,
         _check_signing_keys,
-        _check_authorizers,
         _check_expiries,
         *(check for each in INSTALLED for check in each.doctor_checks()),
     )
@@ -274,27 +268,6 @@ def _check_feed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterato
         problem = f"a change that was acknowledged {seconds} seconds ago is not in its feed"
         remedy = f"check that feeds are published; the log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, problem, remedy)
-
-
-def _check_authorizers(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    lagging, total = propagation.lagging_authorizers(ports, tenant.tenant_id)
-    for each in lagging[:_LAGGING_SHOWN]:
-        remedy = (
-            f"see {_FLEET}; if it is gone: rescind authorizers remove {each.judged.authorizer.id}"
-        )
-        yield Finding(tenant.handle, each.problem, remedy)
-    if total > _LAGGING_SHOWN:
-        problem = f"the same is true of {total - _LAGGING_SHOWN} more of its authorizers"
-        yield Finding(tenant.handle, problem, f"see {_FLEET}")
-    registered = propagation.registrations(ports, tenant.tenant_id)
-    for client in unregistered.read(ports, tenant.tenant_id, registered):
-        problem = (
-            f"the client {client.name} of {client.owner} is not registered and counts in no "
-            f"propagation: at {times.format_utc(client.last_seen_at)} its registration was "
-            f"rejected ({client.code})"
-        )
-        yield Finding(tenant.handle, problem, f"see {_FLEET}; its log has the cause")
 
 
 def _check_expiries(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:

@@ -12,18 +12,17 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Final
 
+from shared.capabilities import INSTALLED
 from shared.errors import InvalidState, PreconditionFailed, RescindError
 from shared.model import api_keys, idempotency, revocations, warrants
 from shared.model.api_keys import Credential
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import AuditEntry
 from shared.model.deployment import FENCED_SECONDS
-from shared.model.fleet.authorizers import registered_address
 from shared.model.items import Address, Table
 from shared.model.tenants import DirectoryEntry, TenantSettings, settings_address
 from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import operation, tenants
-from shared.operations.fleet import registrations
 from shared.operations.lists import marks
 from shared.operations.lists.records import end_index_change, ended_address
 from shared.operations.operator import deployment, onboarding
@@ -113,8 +112,8 @@ def _recover_tenant(
     report: Report,
 ) -> RecoveryResult:
     operator = onboarding.operator(ports, handle=tenant.handle, user=user)
-    item = ports.store.get(registered_address(tenant.tenant_id))
-    registrations.recount(ports, tenant.tenant_id, registrations.parse_counts(item))
+    for step in (step for each in INSTALLED for step in each.failover_steps()):
+        step(ports, tenant.tenant_id)
     return recovery.recover(
         ports,
         operator,

@@ -19,8 +19,6 @@ from shared.capabilities import INSTALLED, WrappedField, wrapped_seed
 from shared.errors import BlobExists, DataCorrupt, InvalidState
 from shared.model import deployment, seeds
 from shared.model.deployment import FENCED_SECONDS, SCHEMA, Deployment, DeploymentPart
-from shared.model.fleet import native
-from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value
 from shared.model.lists.signers import SrlSigner
 from shared.model.seeds import WrappedKeyRecord
@@ -65,7 +63,7 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
         names: list[str] = []
         for head in in_force.read_srl_heads(source, of):
             names += filter(None, (head.blob, head.packed, head.base, head.state))
-        for folder in (native.folder(of), f"checkpoints/{of}"):
+        for folder in (f"native/{of}", f"checkpoints/{of}"):
             names += source.blobs.names(folder)
         names += backup.blobs(source, of)
         done.blobs += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
@@ -173,7 +171,6 @@ _SIGNERS: Final[Mapping[str, Callable[[Item], WrappedKeyRecord]]] = {
     "srl-keys-retired": SrlSigner.from_item,
     "srl-keys-revoked": SrlSigner.from_item,
     "srl-standby": SrlSigner.from_item,
-    "native-signer": NativeSigner.from_item,
 }
 
 

@@ -6,13 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from shared.model.fleet.authorizers import Authorizer
-from shared.model.fleet.heartbeats import AuthorizerDescription
+from functions.authorizers import registrations
+from functions.authorizers.records import Authorizer, AuthorizerDescription
 from shared.model.identifiers import AUTHORIZER, SIGNING_KEY
 from shared.model.signing_keys import SigningKey
 from shared.operations.changes import feed as feed_api
 from shared.operations.changes import signing_keys
-from shared.operations.fleet import registrations
 from shared.ports.store import Expect, Put
 from tests.functions.console import fleet
 from tests.functions.console.seeds import DAYS, OPENED, Making, make, warrant

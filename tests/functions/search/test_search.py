@@ -7,8 +7,8 @@ import pytest
 
 from functions.search import operations as search
 from shared.model.callers import Scope
+from tests.functions.authorizers.fleet import register
 from tests.functions.batches.calls import revoke
-from tests.functions.fleet import register
 from tests.functions.signing import create
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries

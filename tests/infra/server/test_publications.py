@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from functions.stock_authorizers import operations as native_list
 from infra.server import publications as local_publications
 from infra.server.publications import PublicationRequests
 from infra.server.routers import ROUTERS
@@ -15,7 +16,6 @@ from shared.errors import Conflict, InsufficientScope, NotFound, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.operations.base.operation import Operation
 from shared.operations.changes import list_signers, srl
-from shared.operations.fleet import native_list
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web.routes import ApiRoute

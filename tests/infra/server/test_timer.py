@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from functions.authorizers import propagation
 from infra import data_folder
 from infra.server import server
 from infra.server import timer as local_timer
@@ -24,8 +25,7 @@ from shared.model.audit.audit_log import month
 from shared.model.lists.schedule import TURNS
 from shared.model.lists.verification import public_key_bytes, verify
 from shared.model.tenants import settings_address
-from shared.operations.fleet import propagation
-from shared.operations.lists import in_force, publication
+from shared.operations.lists import in_force, publication, schedule
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
@@ -49,7 +49,7 @@ def test_the_timer_announces_stale_authorizers(
     publication.publish_feed(ports, tenant.id)
     Fleet(ports, tenant).add("north")
     monkeypatch.setattr(propagation, "SETTLED_AFTER", timedelta())
-    monkeypatch.setattr(propagation, "is_due", lambda _now: True)
+    monkeypatch.setattr(schedule, "is_survey_due", lambda _now: True)
     with _timer(ports, monkeypatch):
         soon(lambda: "authorizer.stale" in tenant.actions(ports))
         soon(lambda: "authorizers" in caplog.messages)

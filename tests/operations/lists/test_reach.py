@@ -94,7 +94,7 @@ def test_a_revocation_further_back(
 ) -> None:
     """F205c: If more entries followed than are read, the oldest of those stands for the first."""
     monkeypatch.setattr(reach, "_FEW", 2)
-    monkeypatch.setattr(reach, "_MOST", 4)
+    monkeypatch.setattr(reach, "ENTRIES_MAX", 4)
     first = tenant.revoke(ports, "svc_wrt_a")
     for number in range(4):
         publication.publish_feed(ports, tenant.id)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from functions.authorizers import propagation
 from functions.webhooks import dispatch
 from functions.webhooks.records import TURNS as WEBHOOK_TURNS
 from functions.webhooks.records import DispatchMarker
@@ -17,7 +18,6 @@ from shared.model.lists import schedule as schedule_model
 from shared.model.lists.schedule import signers_marks, warrant_mark_address
 from shared.model.tenants import DIRECTORY, SettingsChange
 from shared.operations.access import tenant_settings
-from shared.operations.fleet import propagation
 from shared.operations.lists import expiring, in_force, marks, publication, schedule, unpublished
 from shared.operations.lists.unpublished import BacklogSummary
 from shared.operations.operator import consistency, doctor, readiness

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.stock_authorizers import operations as native_list
 from functions.transparency_log import operations as sealed_log
 from functions.transparency_log import sealing
 from functions.transparency_log import signers as audit_signers
@@ -22,7 +23,6 @@ from shared.model.lists.signers import SrlSignerStatus
 from shared.model.signing_keys import SigningKey, SigningKeyType, keys
 from shared.operations.base import tenants
 from shared.operations.changes import key_revocation, list_signers, signing_keys
-from shared.operations.fleet import native_list
 from shared.operations.lists import in_force, marks, publication, storage, unpublished
 from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports

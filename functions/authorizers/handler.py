@@ -1,17 +1,11 @@
-"""The registry of authorizers over HTTP (FLEET-1, NATIVE-2)."""
+"""The registry of authorizers over HTTP (FLEET-1)."""
 
 from typing import Annotated
 
 from fastapi import Path, Query, Response
 
+from functions.authorizers import bodies, registering, schemas, statuses
 from functions.authorizers import operations as authorizers
-from functions.authorizers import registering, schemas, statuses
-from functions.authorizers.bodies import (
-    REGISTERED_BEFORE,
-    AuthorizerId,
-    RegisteredAuthorizer,
-    register,
-)
 from functions.authorizers.registrations import count_registered
 from shared.capabilities import INSTALLED
 from shared.errors import AuthorizerLimit, Conflict, Gone, NotFound
@@ -26,7 +20,7 @@ from shared.web.stored import header
 
 routes = router("Authorizers")
 
-Identifier = Annotated[AuthorizerId, Path(alias="id")]
+Identifier = Annotated[bodies.AuthorizerId, Path(alias="id")]
 Owner = Annotated[
     str,
     Query(
@@ -36,11 +30,11 @@ Owner = Annotated[
 ]
 
 
-@routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
+@routes.post("/v1/authorizers/register", status_code=201, responses=bodies.REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_authorizer(
     request: ApiRequest, body: schemas.RegisterAuthorizer, response: Response
-) -> RegisteredAuthorizer:
+) -> bodies.RegisteredAuthorizer:
     """Register an authorizer.
 
     The service expects registered authorizers to enforce every revocation. If the same caller
@@ -53,7 +47,7 @@ async def register_authorizer(
     429: the rate limit is exceeded, or the caller has as many authorizers as the setting
     `max_authorizers` allows, or the tenant has 20,000.
     """
-    return register(request, response, body.description(), body.statement())
+    return bodies.register(request, response, body.description(), body.statement())
 
 
 @routes.post("/v1/authorizers/{id}/heartbeat")

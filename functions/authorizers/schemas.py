@@ -6,12 +6,7 @@ from enum import StrEnum
 from types import SimpleNamespace
 from typing import Annotated, Final, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from functions.authorizers import bodies
 from functions.authorizers.enforcement import AuthorizerStatus, EnforcementState

@@ -1,4 +1,4 @@
-"""Bodies of propagation proofs, changes and searches (FLEET-10, FLEET-30, FLEET-33)."""
+"""Bodies of changes (FLEET-30, FLEET-33)."""
 
 from datetime import datetime, timedelta
 from types import SimpleNamespace

@@ -21,11 +21,7 @@ from shared.operations.changes import feed
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches, responses
-from shared.web.fields import (
-    WHOLE,
-    WHOLE_PATTERN,
-    omittable,
-)
+from shared.web.fields import WHOLE, WHOLE_PATTERN, omittable
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header

@@ -1,4 +1,4 @@
-"""Requests of an unmodified `tenuo` authorizer to its control plane (NATIVE-1, NATIVE-6)."""
+"""Requests of an unmodified `tenuo` authorizer, and its signer (NATIVE-1, NATIVE-2, NATIVE-6)."""
 
 from functools import partial
 from typing import Annotated, Any, Final
@@ -6,15 +6,8 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Response
 from pydantic import Field
 
+from functions.authorizers import bodies, registering
 from functions.authorizers import operations as authorizers
-from functions.authorizers import registering
-from functions.authorizers.bodies import (
-    REGISTERED_BEFORE,
-    AuthorizerId,
-    RegisteredAuthorizer,
-    StockReport,
-    register,
-)
 from functions.stock_authorizers import operations as native_list
 from functions.stock_authorizers import schemas as stock_schemas
 from functions.stock_authorizers.records import AGE_MAX
@@ -40,7 +33,7 @@ Events = Annotated[
     list[stock_schemas.StockEvent],
     Field(max_length=_EVENTS_MAX, json_schema_extra={"examples": [[_EXAMPLE]]}),
 ]
-Identifier = Annotated[AuthorizerId, Path(alias="id")]
+Identifier = Annotated[bodies.AuthorizerId, Path(alias="id")]
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": AGE},
@@ -58,11 +51,11 @@ async def get_native_signer(request: ApiRequest) -> stock_schemas.NativeKey:
     return stock_schemas.NativeKey.of(request.run(native_list.signer))
 
 
-@routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
+@routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=bodies.REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_stock_authorizer(
     request: ApiRequest, body: stock_schemas.RegisterStockAuthorizer, response: Response
-) -> RegisteredAuthorizer:
+) -> bodies.RegisteredAuthorizer:
     """Register a stock authorizer.
 
     This is the same as `POST /v1/authorizers/register`, except that values that do not fit are
@@ -73,13 +66,13 @@ async def register_stock_authorizer(
     429: the rate limit is exceeded, or the caller or tenant has reached its maximum number of
     authorizers.
     """
-    return register(request, response, body.description())
+    return bodies.register(request, response, body.description())
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_stock_heartbeat(
-    request: ApiRequest, authorizer_id: Identifier, body: StockReport
+    request: ApiRequest, authorizer_id: Identifier, body: bodies.StockReport
 ) -> stock_schemas.StockHeartbeatResponse:
     """Report the version of the native list that a stock authorizer uses.
 

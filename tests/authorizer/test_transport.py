@@ -67,9 +67,6 @@ def always(response: Response, *, at: str = "") -> Callable[[str], Response | No
     return lambda path: response if path.partition("?")[0].endswith(at) else None
 
 
-_BOMB = gzip.compress(bytes(2**26), 9)
-
-
 def _drips(connection: socket.socket) -> None:
     """Send a body without an end, one byte after another."""
     connection.sendall(_HEAD + b"Content-Length: 1000000\r\n\r\n")
@@ -250,7 +247,8 @@ def test_a_base_is_not_larger_than_its_head_says() -> None:
             follower.poll()
             assert seen[-1] == event
         packed = {"Content-Encoding": "gzip"}
-        service.instead = always(Response(_BOMB, headers=packed), at="/base/1")
+        bomb = gzip.compress(bytes(2**23))
+        service.instead = always(Response(bomb, headers=packed), at="/base/1")
         tracemalloc.start()
         follower.poll()
         peak = tracemalloc.get_traced_memory()[1]

@@ -159,7 +159,7 @@ def test_an_export_reads_each_entry_about_once(
     monkeypatch.setattr(audit_log, "BYTES_MAX", 4_000)
     monkeypatch.setattr(audit_log, "_ROUND", 8)
     # So small parts would be too many for the rate limit.
-    monkeypatch.setattr(costs, "COSTS", {})
+    monkeypatch.setattr(costs, "COST_MAX", 0)
     script = Script()
     client = Client(serve(scripted(tenant.ports, script)), tenant.read_only.secret)
     calls = []

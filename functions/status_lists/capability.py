@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import final
 
-from functions.status_lists.records import StatusSigner, signer_address
 from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities import (
     Capability,
@@ -36,21 +35,23 @@ class StatusLists(Capability):
 
     def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kind of the status signer."""
+        from functions.status_lists.records import StatusSigner
+
         return (("status-signer", partial(wrapped_seed, StatusSigner.from_item)),)
 
     def trusted_signers(self) -> Sequence[TrustedSigner]:
         """Return the signer of all lists of a tenant."""
-        return (TrustedSigner(signer_address, _public_key, KeyUse.STATUS),)
+        from functions.status_lists.records import StatusSigner, signer_address
+
+        return (TrustedSigner(signer_address, StatusSigner.from_item, KeyUse.STATUS),)
 
     def protected_effects(self) -> Sequence[ProtectedEffect]:
         """Return the replacement of the signer."""
+        from functions.status_lists.records import signer_address
+
         return (
             ProtectedEffect(signer_address, ProtectedAction.ROTATE_STATUS_SIGNER, _is_replaced),
         )
-
-
-def _public_key(item: Item) -> bytes:
-    return StatusSigner.from_item(item).public_bytes
 
 
 def _is_replaced(old: Item | None, new: Item) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import final
 
-from functions.stock_authorizers.records import NativeSigner, signer_address
 from shared.authorizer.formats.trust import KeyUse
 from shared.capabilities import (
     Capability,
@@ -14,7 +13,6 @@ from shared.capabilities import (
     nothing,
     wrapped_seed,
 )
-from shared.model.items import Item
 
 
 @final
@@ -29,11 +27,15 @@ class StockAuthorizers(Capability):
 
     def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
         """Return the kind of the native signer."""
+        from functions.stock_authorizers.records import NativeSigner
+
         return (("native-signer", partial(wrapped_seed, NativeSigner.from_item)),)
 
     def trusted_signers(self) -> Sequence[TrustedSigner]:
         """Return the signer of the native lists of a tenant."""
-        return (TrustedSigner(signer_address, _public_key, KeyUse.NATIVE),)
+        from functions.stock_authorizers.records import NativeSigner, signer_address
+
+        return (TrustedSigner(signer_address, NativeSigner.from_item, KeyUse.NATIVE),)
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of authorizers."""
@@ -42,7 +44,3 @@ class StockAuthorizers(Capability):
         from functions.stock_authorizers import routes
 
         return (routes.routes, routes.signer_routes)
-
-
-def _public_key(item: Item) -> bytes:
-    return NativeSigner.from_item(item).public_bytes

@@ -189,7 +189,7 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     needed |= {each.public_bytes: KeyUse.LOG for each in auditors if each.signs(now)}
     for address, signer in zip(addresses, added, strict=True):
         if address in stored:
-            needed[signer.public_key(stored[address])] = signer.use
+            needed[signer.parse(stored[address]).public_bytes] = signer.use
     spare = {each.public_bytes: KeyUse.LISTS for each in retired}
     spare |= {each.public_bytes: KeyUse.LOG for each in auditors if not each.signs(now)}
     listed = tuple(each.public_bytes for each in signers.filter_listed(retired, now))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import final
 
-from functions.webhooks.records import Webhook, seal_context
 from shared.capabilities import Capability, WrappedField, WrappedFields, nothing
 from shared.capabilities.inconsistency import Check
 from shared.model.items import Item
@@ -33,6 +32,8 @@ class Webhooks(Capability):
 
 
 def _secrets(item: Item) -> Iterator[WrappedField]:
+    from functions.webhooks.records import Webhook, seal_context
+
     webhook = Webhook.from_item(item)
     secrets = (
         ("sealed_secret", webhook.sealed_secret, webhook.secret_number),

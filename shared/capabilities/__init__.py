@@ -92,10 +92,10 @@ def wrapped_seed(parse: Callable[[Item], WrappedKeyRecord], item: Item) -> Itera
 
 
 class TrustedSigner(NamedTuple):
-    """A key that trust documents name: its address by tenant, its 32 public bytes, and its use."""
+    """A key that trust documents name: its address by tenant, the parser of its item, its use."""
 
     address: Callable[[str], Address]
-    public_key: Callable[[Item], bytes]
+    parse: Callable[[Item], WrappedKeyRecord]
     use: KeyUse
 
 

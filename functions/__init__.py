@@ -26,8 +26,8 @@ INSTALLED.install(
     Batches(),
     Changes(),
     Search(),
-    StatusLists(),
     StockAuthorizers(),
+    StatusLists(),
     # In a recovery, a trust document names the audit signer of the log.
     AuditTransparency(),
     Trust(),

@@ -1,4 +1,4 @@
-"""The registry of authorizers as a capability: what it adds to the core."""
+"""The registry of authorizers as a capability: its additions to the core."""
 
 from collections.abc import Sequence
 from typing import final

@@ -20,9 +20,9 @@ _FLEET: Final = "docs/authorizers.md#lagging-authorizers"
 
 def check_authorizers(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    settled = propagation.of_feed(ports, tenant.tenant_id)
-    if settled is not None:
-        yield from _check_settled(tenant, settled)
+    newest = propagation.of_feed(ports, tenant.tenant_id)
+    if newest is not None:
+        yield from _check_entry(tenant, newest)
     registered = propagation.registrations(ports, tenant.tenant_id)
     for client in unregistered.read(ports, tenant.tenant_id, registered):
         problem = (
@@ -33,9 +33,9 @@ def check_authorizers(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> I
         yield Finding(tenant.handle, problem, f"see {_FLEET}; its log has the cause")
 
 
-def _check_settled(tenant: DirectoryEntry, settled: SettledEntry) -> Iterator[Finding]:
+def _check_entry(tenant: DirectoryEntry, newest: SettledEntry) -> Iterator[Finding]:
     """Yield a finding for each authorizer without an entry that it should have by now."""
-    entry, among = settled
+    entry, among = newest
     unknown = [
         each.authorizer
         for each in among.lagging_authorizers

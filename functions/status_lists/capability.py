@@ -1,4 +1,4 @@
-"""Status lists as a capability: what they add to the core."""
+"""Status lists as a capability: their additions to the core."""
 
 from collections.abc import Sequence
 from functools import partial

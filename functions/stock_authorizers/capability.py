@@ -1,4 +1,4 @@
-"""Stock authorizers as a capability: what they add to the core."""
+"""Stock authorizers as a capability: their additions to the core."""
 
 from collections.abc import Sequence
 from functools import partial

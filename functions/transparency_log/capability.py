@@ -1,4 +1,4 @@
-"""The transparency log as a capability: what it adds to the core."""
+"""The transparency log as a capability: its additions to the core."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -179,13 +179,13 @@ class PinnedCheckpoint(NamedTuple):
         return {"Generation": self.generation, "Size": self.size, "Root": self.root}
 
     @classmethod
-    def list_in_states(cls, added: Iterable[Mapping[str, Any]]) -> list[Self]:
+    def list_in_states(cls, added_members: Iterable[Mapping[str, Any]]) -> list[Self]:
         """Return the checkpoints among the members that capabilities added to SRL states.
 
         Raises `DataCorrupt`.
         """
         try:
-            logs = [each["Log"] for each in added if "Log" in each]
+            logs = [each["Log"] for each in added_members if "Log" in each]
             return [cls(int(x["Generation"]), int(x["Size"]), bytes(x["Root"])) for x in logs]
         except (KeyError, TypeError, ValueError):
             raise DataCorrupt("an SRL state is malformed") from None

@@ -1,4 +1,4 @@
-"""Trust documents as a capability: what they add to the core."""
+"""Trust documents as a capability: their additions to the core."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import final
@@ -49,7 +49,7 @@ class Trust(Capability):
         return (published_keys.publish_key_reference,)
 
     def anchor_sources(self) -> Sequence[capabilities.AnchorSource]:
-        """Return the documents, each of which contains a log anchor."""
+        """Return the documents, which contain log anchors."""
         from functions.trust import documents
 
         return (documents.ANCHORS,)

@@ -1,4 +1,4 @@
-"""Webhooks as a capability: what they add to the core."""
+"""Webhooks as a capability: their additions to the core."""
 
 from collections.abc import Iterator, Sequence
 from typing import final

@@ -155,7 +155,7 @@ class TransparencyLog(NamedTuple):
 
 
 class RouteTable(Protocol):
-    """A router of the web framework: its routes, in the order in which they are tried."""
+    """A router of the web framework, with its routes in their order."""
 
     routes: list[Any]
 
@@ -254,7 +254,7 @@ class Capability(ABC):
 
 
 class RoutesOnly(Capability):
-    """A capability that has no records of its own, and adds only routes."""
+    """A capability without records: it adds only routes."""
 
     recovery_steps = restore_checks = failover_steps = schedule_steps = nothing
     consistency_checks = doctor_checks = nothing

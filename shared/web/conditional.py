@@ -22,9 +22,9 @@ def condition(description: str) -> dict[str, Any]:
     return {"parameters": [header | {"description": description}]}
 
 
-def responses(unchanged: str, headers: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+def responses(description_304: str, headers: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     """Return the declarations of the statuses 200 and 304, both with these headers."""
-    return {200: {"headers": headers}, 304: {"description": unchanged, "headers": headers}}
+    return {200: {"headers": headers}, 304: {"description": description_304, "headers": headers}}
 
 
 def matches(request: Request, *, etag: str) -> bool:

@@ -16,7 +16,7 @@ from functions.changes.capability import Changes  # noqa: E402
 from functions.search.capability import Search  # noqa: E402
 from functions.status_lists.capability import StatusLists  # noqa: E402
 from functions.stock_authorizers.capability import StockAuthorizers  # noqa: E402
-from functions.transparency_log.capability import AuditTransparency  # noqa: E402
+from functions.transparency_log.capability import TransparencyLog  # noqa: E402
 from functions.trust.capability import Trust  # noqa: E402
 from functions.webhooks.capability import Webhooks  # noqa: E402
 from shared.capabilities import INSTALLED  # noqa: E402
@@ -29,7 +29,7 @@ INSTALLED.install(
     StockAuthorizers(),
     StatusLists(),
     # In a recovery, a trust document names the audit signer of the log.
-    AuditTransparency(),
+    TransparencyLog(),
     Trust(),
     Webhooks(),
 )

@@ -21,6 +21,7 @@ from shared import logs
 from shared import settings as environment
 from shared.adapters.fenced import DeploymentFence, FencedUsage, ReadOnlyStore, ReadOnlyUsage
 from shared.adapters.openings import Opening, StoreOptions, is_snapshotted, load
+from shared.capabilities import INSTALLED
 from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
 from shared.model.audit.witness_policy import WitnessPolicy
@@ -90,6 +91,8 @@ def prepare_snapshot() -> None:
         logs.configure_standard_output()
         try:
             _made_early.append(assemble(settings(os.environ)))
+            for each in INSTALLED:
+                each.prepare_snapshot()
         except Exception:  # noqa: BLE001 (the first request raises it again)
             _log.exception("cannot create the clients before the snapshot")
 

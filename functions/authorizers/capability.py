@@ -24,13 +24,13 @@ class Authorizers(Capability):
         return (doctor.check_authorizers,)
 
     def failover_steps(self) -> Sequence[FailoverStep]:
-        """Return the count of the registrations that have arrived."""
+        """Return the step that counts the registrations that have arrived."""
         from functions.authorizers import registrations
 
         return (registrations.recount_now,)
 
     def schedule_steps(self) -> Sequence[ScheduleStep]:
-        """Return the count of unknown authorizers (FLEET-15)."""
+        """Return the step that counts and announces unknown authorizers (FLEET-15, FLEET-18)."""
         from functions.authorizers import stale
 
         return (stale.count_and_announce,)
@@ -40,6 +40,10 @@ class Authorizers(Capability):
         from functions.authorizers import registrations
 
         return registrations.read_counts(ports, tenant_id).poll_seconds
+
+    def prepare_snapshot(self) -> None:
+        """Import what a poll needs."""
+        from functions.authorizers import registrations as _registrations  # noqa: F401
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the proof of propagation, which the function of revocations serves."""

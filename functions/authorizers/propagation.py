@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from functions.authorizers import enforcement as propagation
+from functions.authorizers import enforcement, unregistered
 from functions.authorizers import records as authorizers
-from functions.authorizers import unregistered
 from functions.authorizers.enforcement import Propagation
 from functions.authorizers.records import Authorizer
 from shared.authorizer.formats.cutoffs import subject_of
@@ -81,7 +80,7 @@ def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
     published = _newest_entry_before(ports, newest, settled_at)
     if published is None:
         return None
-    return SettledEntry(published, propagation.propagation(registered, published, now))
+    return SettledEntry(published, enforcement.propagation(registered, published, now))
 
 
 def _newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> PublishedEntry | None:
@@ -164,7 +163,7 @@ def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> Propagat
     # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(registrations(ports, tenant_id))
     traced = reach.trace_revocation(ports, tenant_id, record)
-    among = propagation.propagation(
+    among = enforcement.propagation(
         registered,
         traced.published,
         now,

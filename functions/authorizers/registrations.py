@@ -47,12 +47,12 @@ def parse_counts(item: Item | None) -> RegistrationCounts:
 
 
 def read_counts(ports: Ports, tenant_id: str) -> RegistrationCounts:
-    """Return the counts of a tenant's registered authorizers. Raises `DataCorrupt`."""
+    """Read the counts of registered authorizers. Raises `DataCorrupt`, `Unavailable`."""
     return parse_counts(ports.store.get(model.registered_address(tenant_id)))
 
 
 def count_registered(ports: Ports, tenant_id: str) -> int:
-    """Return the number of registered authorizers, which determines the cost of a request."""
+    """Read the number of registered authorizers, which determines the cost of a request."""
     return max(read_counts(ports, tenant_id).count, 0)
 
 

@@ -344,8 +344,7 @@ def _trace_batch(
     """Return how far the revocations of these warrants are published; they began at `since`.
 
     Warrants that were unrevoked or are past retention do not count. Reads every entry, since
-    several entries may concern the same warrant. Raises `DataCorrupt`,
-    `Unavailable`.
+    several entries may concern the same warrant. Raises `DataCorrupt`, `Unavailable`.
     """
     (marked, are_all), found, settings = ports.gather(
         lambda: marks.read_warrant_marks(ports, tenant_id, limit=_MARKS_MAX),

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from functions.authorizers import bodies, registering
 from functions.authorizers import operations as authorizers
-from functions.stock_authorizers import operations as native_list
-from functions.stock_authorizers import schemas as stock_schemas
+from functions.stock_authorizers import operations, schemas
 from functions.stock_authorizers.records import AGE_MAX
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.lists.head import CACHE_CONTROL
@@ -30,7 +29,7 @@ signer_routes = router("Authorizers")
 
 _EXAMPLE: Final = {"signature": "mYsK…", "signing_payload": "pWEx…"}
 Events = Annotated[
-    list[stock_schemas.StockEvent],
+    list[schemas.StockEvent],
     Field(max_length=_EVENTS_MAX, json_schema_extra={"examples": [[_EXAMPLE]]}),
 ]
 Identifier = Annotated[bodies.AuthorizerId, Path(alias="id")]
@@ -42,19 +41,19 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @signer_routes.get("/v1/authorizers/native-signer")
-@serves(native_list.signer)
-async def get_native_signer(request: ApiRequest) -> stock_schemas.NativeKey:
+@serves(operations.signer)
+async def get_native_signer(request: ApiRequest) -> schemas.NativeKey:
     """Get the key that signs native lists for unmodified `tenuo` authorizers.
 
     Each tenant has one key. It is created with the first request, and never replaced.
     """
-    return stock_schemas.NativeKey.of(request.run(native_list.signer))
+    return schemas.NativeKey.of(request.run(operations.signer))
 
 
 @routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=bodies.REGISTERED_BEFORE)
 @serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_stock_authorizer(
-    request: ApiRequest, body: stock_schemas.RegisterStockAuthorizer, response: Response
+    request: ApiRequest, body: schemas.RegisterStockAuthorizer, response: Response
 ) -> bodies.RegisteredAuthorizer:
     """Register a stock authorizer.
 
@@ -73,7 +72,7 @@ async def register_stock_authorizer(
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_stock_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: bodies.StockReport
-) -> stock_schemas.StockHeartbeatResponse:
+) -> schemas.StockHeartbeatResponse:
     """Report the version of the native list that a stock authorizer uses.
 
     If the caller has not registered the authorizer, or it was removed, the status is also 200, but
@@ -86,12 +85,12 @@ async def send_stock_heartbeat(
     taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
     )
-    return stock_schemas.StockHeartbeatResponse.of(taken)
+    return schemas.StockHeartbeatResponse.of(taken)
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/events", status_code=202)
 @serves(
-    native_list.count_events,
+    operations.count_events,
     body_max=_EVENTS_BYTES_MAX,
     raises=(NotFound,),
     purpose=BucketPurpose.HEARTBEATS,
@@ -101,7 +100,7 @@ async def count_stock_events(
     request: ApiRequest,
     authorizer_id: Identifier,
     body: Events,
-) -> stock_schemas.CountedEvents:
+) -> schemas.CountedEvents:
     """Count the signed events of a stock authorizer.
 
     Each signature is verified with the registered key of the authorizer. The service counts the
@@ -110,14 +109,14 @@ async def count_stock_events(
     404: another caller registered the authorizer.
     """
     signed = [each.to_signed_event() for each in body]
-    counted = request.run(native_list.count_events, authorizer_id=authorizer_id, events=signed)
-    return stock_schemas.CountedEvents.of(counted)
+    counted = request.run(operations.count_events, authorizer_id=authorizer_id, events=signed)
+    return schemas.CountedEvents.of(counted)
 
 
 @routes.get(
-    f"{_ROOT}/revocations/srl/signed", response_model=stock_schemas.NativeSrl, responses=_RESPONSES
+    f"{_ROOT}/revocations/srl/signed", response_model=schemas.NativeSrl, responses=_RESPONSES
 )
-@serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=BucketPurpose.FEED)
+@serves(operations.current, kind=WorkKind.PUBLICATION, purpose=BucketPurpose.FEED)
 async def get_native_srl(request: ApiRequest) -> Response:
     """Get the native list of revocations for stock authorizers.
 
@@ -126,12 +125,12 @@ async def get_native_srl(request: ApiRequest) -> Response:
     if a change was not published for 30 seconds.
     """
     fresh = FRESHNESS.look(request)
-    form, newest = request.run(native_list.read_cached) or request.make(native_list.current)
+    form, newest = request.run(operations.read_cached) or request.make(operations.current)
     headers = {"Cache-Control": CACHE_CONTROL, **fresh.age(newest, most=AGE_MAX)}
     return stored.stored_body_response(
         request,
         form,
         headers,
-        body=partial(request.run, native_list.body, of=form),
-        file=partial(request.run, native_list.file, of=form),
+        body=partial(request.run, operations.body, of=form),
+        file=partial(request.run, operations.file, of=form),
     )

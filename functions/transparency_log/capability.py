@@ -1,14 +1,14 @@
 """The transparency log as a capability: its additions to the core."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
 from shared.capabilities import (
     Capability,
+    LogFunctions,
     RecoverySteps,
     RouteTable,
-    TransparencyLog,
     WrappedFields,
     nothing,
     wrapped_seed,
@@ -18,7 +18,7 @@ from shared.ports import Ports
 
 
 @final
-class AuditTransparency(Capability):
+class TransparencyLog(Capability):
     """A Merkle tree over the audit entries, its signed checkpoints, and their witnesses."""
 
     name = "transparency_log"
@@ -26,11 +26,11 @@ class AuditTransparency(Capability):
     trusted_signers = protected_effects = schedule_steps = nothing
 
     @property
-    def logs(self) -> tuple[TransparencyLog, ...]:
+    def logs(self) -> tuple[LogFunctions, ...]:
         """The log, for the core."""
         from functions.transparency_log import log, signers
 
-        return (TransparencyLog(log.head, log.anchor, signers.all_of),)
+        return (LogFunctions(log.head, log.anchor, signers.all_of),)
 
     def recovery_steps(self) -> RecoverySteps:
         """Return the steps that begin a new generation of a log that lost entries, and append."""
@@ -66,6 +66,16 @@ class AuditTransparency(Capability):
 
         newest = log.newest_checkpoint(ports, tenant_id)
         return {} if newest is None else {"Log": newest.members()}
+
+    def check_state_members(self, members: Mapping[str, Any], /) -> None:
+        """Check the checkpoint of an SRL state."""
+        from functions.transparency_log.checkpoint import PinnedCheckpoint
+
+        PinnedCheckpoint.list_in_states([members])
+
+    def prepare_snapshot(self) -> None:
+        """Import the functions for the core."""
+        _ = self.logs
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the routes for the function of the audit log."""

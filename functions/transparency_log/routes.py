@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
 
-from functions.transparency_log import operations as sealed_log
+from functions.transparency_log import operations
 from functions.transparency_log.merkle import TileAddress
 from functions.transparency_log.schemas import AuditProof, AuditSignerList, CheckpointQuery
 from shared.errors import Conflict, NotFound
@@ -29,7 +29,7 @@ routes = router("Audit log")
 
 
 @routes.get("/v1/audit-logs/checkpoint", response_class=PlainTextResponse, responses=_CHECKPOINT)
-@serves(sealed_log.checkpoint, raises=(NotFound,))
+@serves(operations.checkpoint, raises=(NotFound,))
 async def get_audit_checkpoint(
     request: ApiRequest, query: Annotated[CheckpointQuery, Query()]
 ) -> PlainTextResponse:
@@ -43,19 +43,19 @@ async def get_audit_checkpoint(
     tenant are appended within a minute.
     """
     return PlainTextResponse(
-        request.run(sealed_log.checkpoint, with_cosignatures=query.witnessed), headers=_FRESH
+        request.run(operations.checkpoint, with_cosignatures=query.witnessed), headers=_FRESH
     )
 
 
 @routes.get("/v1/audit-logs/keys")
-@serves(sealed_log.keys)
+@serves(operations.keys)
 async def list_audit_signers(request: ApiRequest) -> AuditSignerList:
     """List the keys that sign the checkpoints of the transparency log, in order of creation."""
-    return AuditSignerList.of(request.run(sealed_log.keys))
+    return AuditSignerList.of(request.run(operations.keys))
 
 
 @routes.post("/v1/audit-logs/keys/rotate")
-@serves(sealed_log.rotate, raises=(Conflict,))
+@serves(operations.rotate, raises=(Conflict,))
 async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
     """Rotate the key that signs checkpoints.
 
@@ -64,11 +64,11 @@ async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
 
     409: too many old keys still sign.
     """
-    return AuditSignerList.of(request.run(sealed_log.rotate))
+    return AuditSignerList.of(request.run(operations.rotate))
 
 
 @routes.get("/v1/audit-logs/tile/{path:path}", response_class=Response, responses=_TILE)
-@serves(sealed_log.tile, raises=(NotFound,))
+@serves(operations.tile, raises=(NotFound,))
 async def get_audit_tile(
     request: ApiRequest,
     path: Annotated[
@@ -83,12 +83,12 @@ async def get_audit_tile(
         place = TileAddress.parse(path)
     except ValueError:
         raise NotFound from None
-    data = request.run(sealed_log.tile, place=place)
+    data = request.run(operations.tile, place=place)
     return Response(data, headers=_FRESH, media_type="application/octet-stream")
 
 
 @routes.get("/v1/audit-logs/{id}/proof")
-@serves(sealed_log.proof, raises=(NotFound,))
+@serves(operations.proof, raises=(NotFound,))
 async def get_audit_entry_proof(
     request: ApiRequest,
     entry_id: Annotated[str, Path(alias="id", description="Identifier of the entry.")],
@@ -97,4 +97,4 @@ async def get_audit_entry_proof(
 
     404: the entry does not exist, or is not in the transparency log yet.
     """
-    return AuditProof.of(request.run(sealed_log.proof, entry_id=entry_id))
+    return AuditProof.of(request.run(operations.proof, entry_id=entry_id))

@@ -63,7 +63,8 @@ class RecoveryContext(ABC):
 
 
 RecoveryStep: TypeAlias = Callable[[RecoveryContext], None]
-# Before all other steps, once after each restore, before and after the publication, and at the end.
+# Before all other steps; before the publication, until the first recovery after a restore has
+# succeeded; before and after each publication; at the end.
 RecoveryPhase: TypeAlias = Literal["started", "restored", "publishing", "published", "recorded"]
 RecoverySteps: TypeAlias = Sequence[tuple[RecoveryPhase, RecoveryStep]]
 
@@ -140,8 +141,8 @@ def _read_nothing(_ports: Ports, _tenant_id: str) -> None:
     return None
 
 
-class TransparencyLog(NamedTuple):
-    """The transparency log, as functions for the core. Without arguments, it stays empty.
+class LogFunctions(NamedTuple):
+    """The transparency log, as functions for the core. The defaults describe an empty log.
 
     - `head` returns the log of a tenant, or None if it is empty. Raises `Unavailable`.
     - `anchor` returns the log anchor for a new trust document or journal record (LOG-12), or None
@@ -198,7 +199,10 @@ class Capability(ABC):
 
     @abstractmethod
     def schedule_steps(self) -> Sequence[ScheduleStep]:
-        """Return the work of the function `srl_schedule`, every five minutes."""
+        """Return the work of the function `srl_schedule`, every five minutes.
+
+        On one machine, `infra/server/timer.py` names its steps.
+        """
 
     @abstractmethod
     def wrapped_kinds(self) -> Sequence[tuple[str, WrappedFields]]:
@@ -213,7 +217,7 @@ class Capability(ABC):
         """Return the effects of writes that the tenant's policy can protect (APPROVAL-1)."""
 
     def recovery_signers(self) -> Sequence[Callable[[Ports, str], Iterable[bytes]]]:
-        """Return readers of SRL signers (32 bytes each) that a tenant's records may lack."""
+        """Return readers of the public keys (32 bytes) of SRL signers that records may lack."""
         return ()
 
     def signer_filters(self) -> Sequence[SignerFilter]:
@@ -221,7 +225,7 @@ class Capability(ABC):
         return ()
 
     def feed_references(self) -> Sequence[FeedReference]:
-        """Return the functions that name documents in feed heads, called for marks on signers."""
+        """Return the functions that name documents in feed heads when a signer has a mark."""
         return ()
 
     def anchor_sources(self) -> Sequence[AnchorSource]:
@@ -233,22 +237,28 @@ class Capability(ABC):
         return ()
 
     @property
-    def logs(self) -> Sequence[TransparencyLog]:
+    def logs(self) -> Sequence[LogFunctions]:
         """The transparency log, if this capability has it."""
         return ()
 
     def list_state_members(self, _ports: Ports, _tenant_id: str, /) -> Mapping[str, Any]:
-        """Return the members that it adds to the next SRL state of a tenant, by name."""
+        """Return the members by name that this capability adds to a tenant's next SRL state."""
         return {}
 
+    def check_state_members(self, _members: Mapping[str, Any], /) -> None:  # noqa: B027
+        """Check the added members of an SRL state. Raises `DataCorrupt` if one is malformed."""
+
     def poll_seconds(self, _ports: Ports, _tenant_id: str, /) -> int:
-        """Return how many seconds a client should at least wait between two polls of the feed."""
+        """Return the minimum number of seconds between two polls. Raises `Unavailable`."""
         return POLL_SECONDS_MIN
+
+    def prepare_snapshot(self) -> None:  # noqa: B027
+        """Import what the first request needs, before Lambda takes a snapshot (docs/adr/22)."""
 
     def routers(self, function: str) -> Sequence[RouteTable]:  # noqa: ARG002
         """Return the routes that an endpoint group of the core serves for this capability.
 
-        `function` is the folder of the group. A capability with a handler of its own has none.
+        `function` is the folder of the group. Routes in a handler of its own are not among them.
         """
         return ()
 
@@ -278,14 +288,19 @@ class Capabilities:
         return iter(self._installed)
 
     @property
-    def log(self) -> TransparencyLog:
+    def log(self) -> LogFunctions:
         """The transparency log."""
-        return next((log for each in self for log in each.logs), TransparencyLog())
+        return next((log for each in self for log in each.logs), LogFunctions())
 
     def list_state_members(self, ports: Ports, tenant_id: str) -> dict[str, Any]:
         """Return the members that all capabilities add to the next SRL state of a tenant."""
         added = [each.list_state_members(ports, tenant_id) for each in self]
         return {name: value for members in added for name, value in members.items()}
+
+    def check_state_members(self, members: Mapping[str, Any]) -> None:
+        """Check the added members of an SRL state. Raises `DataCorrupt` if one is malformed."""
+        for each in self:
+            each.check_state_members(members)
 
     def wrapped_kinds(self) -> dict[str, WrappedFields]:
         """Return the kinds of items with wrapped secrets of all capabilities."""
@@ -301,7 +316,7 @@ class Capabilities:
         return True in [publish(ports, seeds, tenant_id) for publish in publishers]
 
     def poll_seconds(self, ports: Ports, tenant_id: str) -> int:
-        """Return how many seconds a client should wait between two polls of the feed."""
+        """Return the minimum number of seconds between two polls. Raises `Unavailable`."""
         return max(each.poll_seconds(ports, tenant_id) for each in self)
 
     def routers(self, function: str) -> list[RouteTable]:

@@ -14,8 +14,6 @@ from unittest import mock
 
 import cbor2
 
-# Installs the capabilities, which add to each publication.
-import functions as functions
 from shared.model import seeds
 from shared.model.callers import Caller
 from shared.model.lists import content as srl

@@ -29,12 +29,17 @@ _SETTINGS: Final = {
 
 # After the snapshot, the token for credentials may be another, and the credentials may be old.
 _PROGRAM: Final = """
-import json, os, socket
+import json, os, socket, sys
 from botocore.session import Session
 made, make = [], Session.create_client
 Session.create_client = lambda self, name, **more: (made.append(name), make(self, name, **more))[1]
-from functions.srl import handler
+from functions.feed import handler
 from shared import wiring
+from shared.capabilities import INSTALLED
+loaded = set(sys.modules)
+_ = INSTALLED.log
+from functions.authorizers import registrations
+new = sorted(each for each in set(sys.modules) - loaded if each.startswith("functions"))
 early = list(made)
 links = [os.path.join("/proc/self/fd", each) for each in os.listdir("/proc/self/fd")]
 sockets = [each for each in links if os.path.exists(each) and "socket" in os.readlink(each)]
@@ -44,7 +49,7 @@ os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "restored"
 (ports,) = wiring._made_early
 url = ports.blobs.url("srl/list", ttl_seconds=60)
 late = made[len(early):]
-print(json.dumps([sorted(set(early)), late, len(connections), url]))
+print(json.dumps([sorted(set(early)), late, len(connections), url, new]))
 """
 
 
@@ -86,10 +91,13 @@ def _credentials() -> Iterator[dict[str, str]]:
 
 
 def test_the_clients_are_in_the_snapshot_and_their_credentials_are_renewed() -> None:
-    """F107a: A Lambda snapshot contains the AWS clients, and their credentials are renewed."""
+    """F107a: A Lambda snapshot contains the AWS clients, and their credentials are renewed.
+
+    It also contains the modules that the first poll needs.
+    """
     with _credentials() as endpoint:
         ran = run("-c", _PROGRAM, settings=_SETTINGS | endpoint)
     assert ran.returncode == 0, ran.stderr
-    early, late, connections, url = json.loads(ran.stdout)
-    assert (early, late, connections) == (["dynamodb", "kms", "s3"], [], 0)
+    early, late, connections, url, new = json.loads(ran.stdout)
+    assert (early, late, connections, new) == (["dynamodb", "kms", "s3"], [], 0, [])
     assert "AKIARESTORED" in url

@@ -196,12 +196,20 @@ def read_srl_state(ports: Ports, of: SrlHead, srl_signer: SrlSigner) -> SrlState
         if item is None:
             raise DataCorrupt("the key that signed the current SRL has no record")
         srl_signer = SrlSigner.from_item(item)
-    return SrlState.verify_and_decode(
-        read_blob(ports, of.state),
-        public_key=srl_signer.public_bytes,
-        tenant_id=srl_signer.tenant_id,
-        version=version_of(of.state),
+    data = read_blob(ports, of.state)
+    return decode_state(data, of.state, srl_signer.tenant_id, public_key=srl_signer.public_bytes)
+
+
+def decode_state(data: bytes, blob: str, tenant_id: str, *, public_key: bytes) -> SrlState:
+    """Return the state in the data of a blob, with the members of capabilities checked.
+
+    Raises `BlobNotSigned` if the key (32 bytes) did not sign it, and `DataCorrupt`.
+    """
+    state = SrlState.verify_and_decode(
+        data, public_key=public_key, tenant_id=tenant_id, version=version_of(blob)
     )
+    INSTALLED.check_state_members(state.added)
+    return state
 
 
 def read_blob(ports: Ports, blob: str) -> bytes:

@@ -158,6 +158,7 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
     checks: tuple[DoctorCheck, ...] = (
         _check_srl,
         _check_srl_version,
+        *(check for each in INSTALLED for check in each.doctor_checks()),
         _check_ended_access,
         _check_review,
         _check_deadline,
@@ -165,7 +166,6 @@ def _run_checks(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator
         _check_srl_signer,
         _check_signing_keys,
         _check_expiries,
-        *(check for each in INSTALLED for check in each.doctor_checks()),
     )
     for check in checks:
         try:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from functions.authorizers import registrations
+from functions.authorizers.records import registered_address
 from functions.transparency_log import log, sealing
 from shared.model import api_keys, revocations
 from shared.model.audit import audit_log
@@ -27,6 +29,7 @@ from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock, close, embedded
+from tests.operations.fleets import Fleet
 from tests.operations.followers import current
 from tests.operations.replicas import Original, put
 from tests.world.explore import Start, in_memory
@@ -223,6 +226,15 @@ def test_a_tenant_that_arrived_in_part_stops_no_other_one(pair: Pair) -> None:
     done = failover.recover(pair.copy)
     assert set(done.recovered) == {"acme"}
     assert set(done.failed) == {"globex"}
+
+
+def test_registrations_that_arrived_are_counted(pair: Pair) -> None:
+    """FLEET-3, F2913a: Registrations whose count did not arrive count in the copy."""
+    address = registered_address(pair.tenant.id)
+    pair.copy_only(lambda at: at != address, lambda ports: Fleet(ports, pair.tenant).add("edge"))
+    assert pair.copy.store.get(address) is None
+    failover.recover(pair.copy)
+    assert registrations.count_registered(pair.copy, pair.tenant.id) == 1
 
 
 def test_a_tenant_that_is_not_in_the_directory_is_recovered(pair: Pair) -> None:

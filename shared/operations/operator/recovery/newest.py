@@ -389,7 +389,5 @@ def _read_state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> Sr
     data = in_force.read_blob(ports, blob)
     for key in keys:
         with suppress(content.BlobNotSigned):
-            return SrlState.verify_and_decode(
-                data, public_key=key, tenant_id=tenant_id, version=version_of(blob)
-            )
+            return in_force.decode_state(data, blob, tenant_id, public_key=key)
     raise DataCorrupt("it is not signed by a signer of this tenant")

@@ -1,5 +1,6 @@
 """The sealed log extends what signed records outside the store name of it (LOG-12)."""
 
+import base64
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,9 @@ from shared.authorizer.formats.trust import LogAnchor, TrustDocument
 from shared.errors import DataCorrupt
 from shared.model.items import Table
 from shared.model.lists import content, journal
+from shared.model.lists.head import blob_name, states_folder
+from shared.model.seeds import public_key
+from shared.operations.lists import in_force
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
@@ -65,6 +69,18 @@ def test_the_checkpoint_of_an_empty_generation_is_the_oldest_of_it(
     for size in (1, 11, 300):
         log.keep_checkpoint(ports, tenant.id, PinnedCheckpoint(2, size, bytes(32)))
         assert log.newest_checkpoint(ports, tenant.id) == PinnedCheckpoint(2, size, bytes(32))
+
+
+@pytest.mark.parametrize("member", [1, {}, {"Generation": 1, "Size": "x", "Root": bytes(32)}])
+def test_a_state_with_a_malformed_checkpoint_is_unreadable(
+    clock: Clock, tenant: Tenant, member: object
+) -> None:
+    """LOG-12, F2912a: A recovery passes over such a state, and a publication rebuilds the list."""
+    signed = content.SrlState(tenant.id, 1, clock(), added={"Log": member}).sign(seed=bytes(32))
+    name = blob_name(states_folder(tenant.id), version=1, sha256="0")
+    key = base64.b64decode(public_key(bytes(32)))
+    with pytest.raises(DataCorrupt, match="malformed"):
+        in_force.decode_state(signed, name, tenant.id, public_key=key)
 
 
 def older(deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock) -> None:

@@ -137,7 +137,10 @@ def test_roots_that_changed_since(deployment: Deployment) -> None:
 
 
 def test_records_from_before_the_first_document(deployment: Deployment) -> None:
-    """F681d: A store that is older than the first document takes over those that blobs have."""
+    """F681d: A store that is older than the first document takes over those that blobs have.
+
+    The recovery appends entries first, which creates the audit signer that the document names.
+    """
     ports, tenant = deployment.ports, Tenant.create(deployment.ports)
     copy = deployment.copy()
     keep(ports, tenant)
@@ -146,7 +149,9 @@ def test_records_from_before_the_first_document(deployment: Deployment) -> None:
     deployment.restore(copy)
     assert documents.read_head(ports, tenant.id) is None
     recover(ports, tenant)
-    assert client.polls().document.version == 1 + LEAP
+    document = client.polls().document
+    assert document.version == 1 + LEAP
+    assert document.keys_for_use(KeyUse.LOG)
 
 
 def test_what_is_no_document_is_passed_over(deployment: Deployment) -> None:

@@ -30,7 +30,7 @@ export COVERAGE_FILE := $(CACHES)/.coverage
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
 export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
-PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3
+PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3 --dist worksteal
 # Every process would load the API document for the fuzzer, although its tests are slow.
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 

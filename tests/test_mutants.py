@@ -4,11 +4,14 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests import mutants
 from tests.mutants import PARTS, Mutant
+
+_SHARES: Final = 6
 
 
 def test_each_mutant_can_be_planted() -> None:
@@ -26,14 +29,15 @@ def test_all_parts_are_the_book() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", [1, 2])
+# Processes that run tests side by side share them.
+@pytest.mark.parametrize("share", range(1, _SHARES + 1))
 def test_no_mutant_of_today_lives(
-    record_property: Callable[[str, object], None], half: int
+    record_property: Callable[[str, object], None], share: int
 ) -> None:
     """The tests of its rule find each mutant of a tenth of the book."""
     chosen = os.environ.get("RESCIND_MUTANTS_PART")
     number = int(chosen or datetime.now(UTC).timetuple().tm_yday % PARTS + 1)
-    tried = mutants.part(mutants.part(mutants.read(), number), half, 2)
+    tried = mutants.part(mutants.part(mutants.read(), number), share, _SHARES)
     record_property("mutants", f"part {number} of {PARTS} (RESCIND_MUTANTS_PART)")
     assert list(mutants.living(tried)) == []
 

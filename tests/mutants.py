@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -118,27 +119,34 @@ def _living(mutants: Sequence[Mutant], tests: Sequence[str], copy: Path) -> Iter
     alive, said = list(mutants), ""
     for marks in (_FAST, _SLOW):
         # The tests of a rule that take long are asked only about a mutant that the others let live.
+        begun = time.monotonic()
         status, said = _run(tests, copy, marks) if alive else (_NONE, said)
+        # A mutant that waits for ever dies long after the tests would have ended.
+        patience = min(_SECONDS, 30 + 5 * (time.monotonic() - begun))
         if status not in (0, _NONE):
             yield f"{' '.join(tests)}: fails without a mutant\n{said}"
             return
         if status == 0:
-            alive = [each for each in alive if not _dies(each, tests, copy, marks)]
+            alive = [each for each in alive if not _dies(each, tests, copy, marks, patience)]
     for each in alive:
         yield f"{each}: lives ({' '.join(tests)})\n{said}"
 
 
-def _dies(mutant: Mutant, tests: Sequence[str], copy: Path, marks: str) -> bool:
+def _dies(mutant: Mutant, tests: Sequence[str], copy: Path, marks: str, patience: float) -> bool:
     with mutant.planted(copy):
-        status, _ = _run(tests, copy, marks)
+        status, _ = _run(tests, copy, marks, patience)
     print(f"{'died' if status in _KILLED else 'LIVES'}  {mutant} ({marks})", flush=True)
     return status in _KILLED
 
 
-def _run(tests: Sequence[str], copy: Path, marks: str) -> tuple[int, str]:
+def _run(
+    tests: Sequence[str], copy: Path, marks: str, patience: float = _SECONDS
+) -> tuple[int, str]:
     """Run the tests of these marks until one fails; return the status and the end of the output."""
     # A compiled module could be older than the mutant and pass for it.
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONPYCACHEPREFIX": f"{copy}-compiled"}
+    # Otherwise, each run would compile all libraries.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={copy}-kept"]
     options += ["-p", "no:schemathesis", "-m", marks]
     command = [sys.executable, "-m", "pytest", *options, *tests]
@@ -151,7 +159,7 @@ def _run(tests: Sequence[str], copy: Path, marks: str) -> tuple[int, str]:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=_SECONDS,
+            timeout=patience,
         )
     except subprocess.TimeoutExpired:
         return 1, "waits for ever"

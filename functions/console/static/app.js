@@ -85,6 +85,10 @@ async function start() {
     announce(`Too many requests. Retrying in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
   )
   document.addEventListener('keydown', press)
+  // Work of a page that was left ends with the reason of its signal.
+  addEventListener('unhandledrejection', (event) => {
+    if (event.reason?.name === 'AbortError') event.preventDefault()
+  })
   addEventListener('hashchange', () => {
     // A sign-in link was opened in this tab, which already shows the console.
     if (/^#(ticket|signed-in)=/.test(location.hash)) location.reload()

@@ -58,6 +58,19 @@ def test_faults_of_a_page_are_noticed(visitor: Console) -> None:
         visitor.faults.clear()
 
 
+def test_work_of_a_page_that_was_left_is_no_fault(visitor: Console) -> None:
+    """F2914a: A call that is stopped because its page was left reports no error."""
+    for script, said in {
+        "setTimeout(() => { Promise.reject(AbortSignal.abort().reason) })": "",
+        "setTimeout(() => { Promise.reject(new Error('no such row')) })": "no such row",
+    }.items():
+        visitor.page.evaluate(f"() => {{ {script} }}")
+        visitor.page.evaluate("() => new Promise((resolve) => setTimeout(resolve, 50))")
+        assert said in (found := fault(visitor))
+        assert bool(said) == bool(found)
+        visitor.faults.clear()
+
+
 def test_axe_finds_faults(visitor: Console) -> None:
     """A field without a name and a text that is hard to read fail a journey."""
     visitor.page.evaluate(

@@ -30,9 +30,9 @@ export COVERAGE_FILE := $(CACHES)/.coverage
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
 export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
-PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3 --dist worksteal
+PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3
 # Every process would load the API document for the fuzzer, although its tests are slow.
-FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
+FAST := --dist worksteal -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
 .PHONY: help supported run build probe-writes wheels typescript release-rehearsal release-files sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean

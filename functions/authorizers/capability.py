@@ -43,7 +43,7 @@ class Authorizers(Capability):
 
     def prepare_snapshot(self) -> None:
         """Import what a poll needs."""
-        from functions.authorizers import registrations as _registrations  # noqa: F401
+        import functions.authorizers.registrations  # noqa: F401
 
     def routers(self, function: str) -> tuple[RouteTable, ...]:
         """Return the proof of propagation, which the function of revocations serves."""
